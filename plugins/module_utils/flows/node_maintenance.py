@@ -8,7 +8,8 @@ import typing as t
 from dataclasses import replace
 
 from ..api.client import ApiClient
-from ..api.transport import uptime
+from ..api.errors import ApiError
+from ..api.transport import ComputingTimeout, uptime
 from ..interface.arguments import topology_of
 from ..interface.results import writes_result
 from ..interface.runner import PartialFailure, listed, task_error
@@ -120,7 +121,8 @@ def _check_in_turn(
     api: ApiClient, options: MaintenanceOptions, state: dict[str, t.Any]
 ) -> dict[str, t.Any]:
     """One step of the role's check of its drains, which takes the `groups` of nodes one after the other, and each as if
-    it were the only one. `refused` has the groups whose drains are refused, with the message of each."""
+    it were the only one. `refused` has the groups whose drains are refused, or could not be checked, with the message
+    of each: an error about one of them hides nothing of the others."""
     groups, refused = list(state["groups"]), list(state.get("refused", ()))
     lines: list[str] = []
     began = uptime()
@@ -134,8 +136,11 @@ def _check_in_turn(
                 _source, result = _drain(client, asked, pipe, listening, check=True)
                 lines += result.as_json()["progress"]
                 failure = result.failure
-            except InvalidInput as error:
-                failure = listed([task_error(x).message for x in error.errors])
+            except (ApiError, ComputingTimeout, InvalidInput) as error:
+                errors: t.Sequence[Exception | InputError] = (
+                    error.errors if isinstance(error, InvalidInput) else (error,)
+                )
+                failure = listed([task_error(x).message for x in errors])
             refused += [(nodes, failure)] if failure else []
     left = {"step_state": {**state, "groups": groups, "refused": refused}} if groups else {}
     return {"finished": not groups, "progress": lines, "_refused": refused, **left}
