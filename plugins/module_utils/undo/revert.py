@@ -120,7 +120,7 @@ def entries(
     back = [x.ref.namespaced_name for x in written if x.merged.added or x.merged.updated]
     text = f"{'would get' if check else 'got'} constraints back, by their undo records"
     done = [Entry("constraints_restored", text, tuple(back))] if back else []
-    if plan.members and not written:
+    if plan.members and not plan.workloads:
         names = tuple(ref.namespaced_name for ref in sorted(plan.members))
         done = [Entry("unchanged", "restored by an earlier run", names)]
     left = [

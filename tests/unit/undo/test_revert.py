@@ -15,6 +15,7 @@ from ansible_collections.virt.placement.plugins.module_utils.flows.rules import 
 from ansible_collections.virt.placement.plugins.module_utils.model.findings import (
     Finding,
     InvalidInput,
+    TaskError,
 )
 from ansible_collections.virt.placement.plugins.module_utils.model.kinds import RULES, UNDO
 from ansible_collections.virt.placement.plugins.module_utils.model.objects import Pod
@@ -300,6 +301,18 @@ def test_second_undo_names_what_was_restored_before() -> None:
     (done,) = entries(Written(plan), "reverted", check=False)["outcome"]["done"]
     assert done["text"] == "restored by an earlier run"
     assert done["objects"] == [f"{NAMESPACE}/{name}" for name in NAMES]
+
+
+def test_undo_whose_writes_all_fail_is_not_said_to_be_done_before() -> None:
+    plan = _revert(_after(_fleet(), APART))
+    failed = {write.target: TaskError("api", "not written", "") for write in plan.writes}
+    outcome = entries(Written(plan, (), failed), "reverted", check=False)["outcome"]
+    assert outcome["done"] == []
+    (left,) = outcome["skipped"]
+    assert (left["code"], left["objects"]) == (
+        "not_written",
+        [f"{NAMESPACE}/{name}" for name in NAMES],
+    )
 
 
 def test_a_workload_that_another_rule_set_changed_since_is_named_and_left() -> None:
