@@ -82,14 +82,19 @@ def undo_parts(record: JobRecord) -> Parts:
     undone = of_undo(record)
     result = undone.last("rules")
     restored = result.get("reverted") or []
-    left = joined(undone.notes, "skipped")
-    # Other rules of the namespace may have been violated before, so a red verification is named, and no more.
+    left = joined(undone.of("rules"), "skipped")
+    # Other rules of the namespace may have been violated before, so what the rollout has skipped, and a red
+    # verification, are named, and no more.
+    others = joined((note for note in undone.notes if note["module"] != "rules"), "skipped")
     unfinished = undone.failures and not undone.of("placement_info")
     whole = bool(restored) and not left and not unfinished
     outcome = UNDONE if whole else PARTLY_UNDONE if restored else NOT_UNDONE
     return {
         "done": tuple(f"undo: {text}" for text in _done(made, undone)),
-        "skipped": tuple(f"not undone: {text}" for text in left),
+        "skipped": (
+            *(f"not undone: {text}" for text in left),
+            *(f"undo: {text}" for text in others),
+        ),
         "next_steps": (_next_step(record, own, result, outcome),),
         "undo": outcome,
         "and_then": _and_then(record, own, outcome),

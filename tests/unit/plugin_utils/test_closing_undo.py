@@ -180,6 +180,23 @@ def test_what_was_not_undone_is_named_with_what_to_do(
     assert closing.data()["undo"] == outcome
 
 
+def test_instance_that_the_rollout_of_an_undo_skips_leaves_the_rules_undone() -> None:
+    """It may violate another rule of the namespace, as before the job."""
+    reason = {"code": "no_node", "text": "0/3 nodes are available", "objects": ["shop/old"]}
+    skipping = {"moves": [], "outcome": {"skipped": [reason]}}
+    record = undoing(
+        failed(("rules", OWN), ("rollout", TIMEOUT)),
+        ("rules", REVERTED),
+        ("rollout", skipping),
+    )
+
+    closing = closing_of(record, 3)
+
+    assert closing.undo == "undone"
+    assert closing.failed == ("Roll out: why; its change was undone",)
+    assert closing.skipped == ("undo: shop/old: 0/3 nodes are available",)
+
+
 CONTINUED = {**OWN, "change": {"id": "3-abc", "continues": True}}
 
 
