@@ -241,10 +241,11 @@ def _after_apply(record: JobRecord) -> t.Iterator[str]:
         step = RELAUNCH if record.begun else f"{NONE_WRITTEN}{AGAIN}"
         yield from _after_room(record, f"{record.role}_keep_room_for") or [step]
     elif record.failures:
-        if not record.last("placement_info").get("summary"):
-            yield from after_failure(record)
-        elif not joined(record.of("rollout"), "next"):
-            yield from _after_verification(record)
+        is_red = record.last("placement_info").get("summary")
+        following = record.last("rollout").get("outcome", {}).get("next", ())
+        if not (is_red and any(entry["code"] == "skipped" for entry in following)):
+            steps = _after_verification(record) if is_red else ()
+            yield from [*steps] or after_failure(record)
     elif record.check_mode:
         yield LAUNCH
     else:

@@ -762,6 +762,35 @@ def test_red_verification_of_an_apply_says_what_moves_the_rest(
     assert closing_of(red, 1).next_steps[0].startswith(step)
 
 
+DEFERRED = {"outcome": {"next": [entry("deferred", "launch the same job again for the rest")]}}
+
+
+@pytest.mark.parametrize(
+    ("rollout", "summary", "steps"),
+    [
+        ({}, {"unknown": 1}, ["correct the cause, then launch the same job again: it continues"]),
+        (
+            DEFERRED,
+            {"constraint_removed": 1},
+            [
+                "constraints of rules were removed: write the rules again with the playbook apply",
+                "launch the same job again for the rest",
+            ],
+        ),
+    ],
+)
+def test_red_verification_of_an_apply_keeps_its_step_beside_what_the_rollout_left(
+    rollout: dict[str, t.Any], summary: dict[str, int], steps: list[str]
+) -> None:
+    asked = {"rules": [], "rule_set": "default", "namespace": "shop", "state": "present"}
+    asked |= {"keep_room_for": [], "scope": "violated"}
+    red = record("placement_apply", asked=asked, failures=["x"], failed_task="Verify")
+    red.note("rules", {"changed": True, "workloads": []})
+    red.note("rollout", rollout)
+    red.note("placement_info", {"summary": {"instances": 1, **summary}})
+    assert list(closing_of(red, 1).next_steps) == steps
+
+
 def test_block_has_each_thing_that_failed() -> None:
     """An error of the lint is one of them."""
     failed = record("placement_verify", asked={"namespaces": ["shop"], "workloads": []})
