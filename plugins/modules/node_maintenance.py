@@ -664,7 +664,7 @@ outcome:
       elements: dict
       contains:
         code:
-          description: V(drained) or V(in_service).
+          description: The O(state) that the nodes have now or, in check mode, would have.
           type: str
         text:
           description: What is true of the objects.

@@ -75,11 +75,14 @@ def run(module: AnsibleModule, api: ApiClient) -> dict[str, t.Any]:
         else:
             step, result = _drain(api, options, previous_step, listening, check=module.check_mode)
     nodes = [node_as_json(node, options.zone_key) for node in step.nodes]
-    done = [
-        Entry(state, state.replace("_", " "), names)
-        for state in ("drained", "in_service")
-        if result.finished and (names := tuple(x["name"] for x in nodes if x["state"] == state))
+    planned = {write.target.name for write in step.context.writes}
+    reached = [
+        node["name"]
+        for node in nodes
+        if (node["name"] in planned if module.check_mode else node["state"] == options.state)
     ]
+    text = f"{'would be ' if module.check_mode else ''}{options.state.replace('_', ' ')}"
+    done = [Entry(options.state, text, tuple(reached))] if result.finished and reached else []
     # The nodes that the window keeps from being begun have their own states.
     skipped = (x for x in result.entries_skipped() if x.code != OUTSIDE_OF_WINDOW)
     changes = writes_result(step.context.writes, diff=module._diff)

@@ -929,3 +929,26 @@ def test_nodes_are_assumed_in_service_in_check_mode_only() -> None:
     asked = {"nodes": ["w2"], "state": "drained", "assume_in_service": ["w1"]}
     drained = run("node_maintenance", server, asked)
     assert drained["msg"].startswith("assume_in_service: is for check mode only")
+
+
+def test_outcome_says_of_nodes_what_the_task_did_and_not_what_they_are() -> None:
+    """A drain in check mode, and one outside of its window, had put the nodes in service."""
+    server = three_zones()
+
+    def done(state: str, *, check: bool = False, **options: t.Any) -> list[tuple[str, str]]:
+        asked = {"nodes": ["w1"], "state": state, **options}
+        if check:
+            result = run("node_maintenance", server, asked, check=True)
+        else:
+            result = maintain(server, state, "w1", **options)
+        return [(x["code"], x["text"]) for x in result["outcome"]["done"]]
+
+    now = datetime.datetime.now(datetime.timezone.utc)
+    closed = {"start": f"{(now.hour + 2) % 24:02}:00", "end": f"{(now.hour + 3) % 24:02}:00"}
+    assert done("drained", window=closed) == []
+    assert done("in_service", check=True) == []
+    assert done("drained", check=True) == [("drained", "would be drained")]
+    assert done("drained") == [("drained", "drained")]
+    assert done("drained", check=True) == []
+    assert done("in_service", check=True) == [("in_service", "would be in service")]
+    assert done("in_service") == [("in_service", "in service")]
