@@ -62,13 +62,7 @@ def run(module: AnsibleModule, api: ApiClient) -> dict[str, t.Any]:
         },
         **outcome(
             entries_done(labelled, request, check=module.check_mode),
-            following=[
-                Entry(
-                    "rollout", "to move what depends on these labels: playbook rollout, for", names
-                )
-                for names in [tuple(map(str, labelled.dependents))]
-                if names
-            ],
+            following=entries_next(labelled, check=module.check_mode),
         ),
     }
     if applied.failed:
@@ -92,6 +86,13 @@ def entries_done(labelled: Labelled, request: LabelRequest, *, check: bool) -> t
         yield Entry("unchanged", "all nodes have these labels already")
     else:
         yield Entry("unchanged", "none of the nodes has these labels", request.remove)
+
+
+def entries_next(labelled: Labelled, *, check: bool) -> t.Iterator[Entry]:
+    """What the labels that were written leave to do."""
+    if labelled.dependents and labelled.applied.done and not check:
+        text = "to move what depends on these labels: playbook rollout, for"
+        yield Entry("rollout", text, tuple(map(str, labelled.dependents)))
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ from ansible_collections.virt.placement.plugins.module_utils.cluster.patching im
 from ansible_collections.virt.placement.plugins.module_utils.flows.node_labels import (
     Labelled,
     entries_done,
+    entries_next,
 )
 from ansible_collections.virt.placement.plugins.module_utils.model.objects import Ref
 from ansible_collections.virt.placement.plugins.module_utils.model.write import Write
@@ -58,3 +59,21 @@ def test_entries_say_of_each_node_what_was_done(
     labelled = Labelled(Applied(tuple(writes), ()), frozenset({"w1"}))
     done = entries_done(labelled, request_, check=check)
     assert [f"{entry.text}: {', '.join(entry.objects)}" for entry in done] == list(entries)
+
+
+@pytest.mark.parametrize(
+    ("writes", "check", "names"),
+    [
+        ([SET], False, ("VirtualMachine shop/db",)),
+        ([SET], True, None),
+        ([], False, None),
+    ],
+    ids=["written", "check mode", "all refused"],
+)
+def test_dependents_are_moved_once_the_labels_are_written(
+    writes: list[Write], check: bool, names: tuple[str, ...] | None
+) -> None:
+    dependents = (Ref("VirtualMachine", "shop", "db"),)
+    labelled = Labelled(Applied(tuple(writes), ()), frozenset({"w1"}), dependents)
+    found = [entry.objects for entry in entries_next(labelled, check=check)]
+    assert found == ([] if names is None else [names])
