@@ -242,8 +242,9 @@ def entries(result: StepResult, options: RolloutOptions, now: datetime.datetime)
 
 def _done(result: StepResult) -> t.Iterator[Entry]:
     elsewhere = any(x["state"] != "in_place" for x in result.places)
-    left = result.moves or result.skipped or result.deferred or result.held or elsewhere
-    if not (left or result.changed or result.failure):
+    left = result.skipped or result.deferred or result.held or elsewhere
+    moved = result.moves or result.state.total > 0  # those of earlier steps are counted
+    if not (moved or left or result.changed or result.failure):
         yield Entry("nothing_to_move", "nothing to move")
     placed = [[x["takes_effect"]] for x in result.not_enforced if x["when"] == "now"]
     if placed:

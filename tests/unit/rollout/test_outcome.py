@@ -67,6 +67,12 @@ def test_moves_that_were_deferred_have_the_reason_and_the_next_step() -> None:
     assert texts(planned, "next") == [], "check mode has moves to make first"
 
 
+def test_move_that_ended_in_an_earlier_step_is_something_to_move() -> None:
+    """Of a run before, whose instance has ended by itself: this one has changed nothing."""
+    assert texts(ended(), "done") == ["nothing to move"]
+    assert texts(ended(state=RunState(total=1)), "done") == []
+
+
 def test_reason_why_a_run_began_no_more_is_named_without_a_deferred_move() -> None:
     assert texts(ended(stop=LIMIT), "skipped") == ["max_moves (2) is reached"]
 
