@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import gc
 import typing as t
 from dataclasses import replace
 
@@ -136,7 +137,7 @@ def _check_in_turn(
             client = api.under(api.deadline.anew())
             pipe = {"pipe": state.get("pipe", "")}
             try:
-                _source, result = _drain(client, asked, pipe, listening, check=True)
+                result = _drain(client, asked, pipe, listening, check=True)[1]
                 lines += result.as_json()["progress"]
                 failure = result.failure
             except (ApiError, ComputingTimeout, InvalidInput) as error:
@@ -145,5 +146,6 @@ def _check_in_turn(
                 )
                 failure = listed([task_error(x).message for x in errors])
             refused += [(nodes, failure)] if failure else []
+            gc.collect()  # what was read for this group: a job needs memory for one reading
     left = {"step_state": {**state, "groups": groups, "refused": refused}} if groups else {}
     return {"finished": not groups, "progress": lines, "_refused": refused, **left}

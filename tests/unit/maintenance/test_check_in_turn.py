@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import math
 import typing as t
+import weakref
 
 import pytest
 
@@ -30,6 +31,7 @@ from ansible_collections.virt.placement.plugins.module_utils.model.findings impo
 from ansible_collections.virt.placement.plugins.module_utils.moves.state import StepResult
 from tests.support import modules
 from tests.support.api_server import ApiServer
+from tests.unit.maintenance.test_kills import three_zones
 
 PODS = ApiRequest("GET", "/api/v1/pods")
 GROUPS = [["w1"], ["w2", "w3"], ["w5"]]
@@ -74,3 +76,31 @@ def test_error_about_one_group_hides_nothing_of_the_others(
     (_first, no_place), (_second, message) = result["_refused"]
     assert (no_place, message) == ("nodes: no place", str(error))
     assert result["progress"] == ["1 move planned"]
+
+
+def test_reading_of_one_group_is_given_up_before_that_of_the_next(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Each check was a process of its own, so that a job needed memory for one reading of the cluster."""
+    sources: list[weakref.ref[t.Any]] = []
+    alive: list[int] = []
+    drain = node_maintenance._drain
+
+    def counted(*args: t.Any, **options: t.Any) -> tuple[t.Any, StepResult]:
+        alive.append(sum(source() is not None for source in sources))
+        source, result = drain(*args, **options)
+        sources.append(weakref.ref(source))
+        return source, result
+
+    monkeypatch.setattr(node_maintenance, "_drain", counted)
+    groups = [["w1"], ["w3"], ["w5"]]
+    options: dict[str, t.Any] = {
+        "nodes": [name for group in groups for name in group],
+        "state": "drained",
+        "step_state": {"groups": groups},
+    }
+    result = modules.run(
+        "node_maintenance", three_zones(), options, check=True, reconciles=math.inf
+    )
+    assert result["finished"], result.get("msg")
+    assert alive == [0, 0, 0]
