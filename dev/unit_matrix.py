@@ -49,6 +49,7 @@ _SWEEPS = (
     "tests/unit/test_deletion.py",
     "tests/unit/test_hostile_objects.py",
     "tests/unit/test_layout.py",
+    "tests/unit/test_seventh_kind.py",
     "tests/unit/test_structure.py",
     "tests/unit/maintenance/test_kills.py",
 )

@@ -87,7 +87,7 @@ def run_tests(root: Path, *paths: str) -> subprocess.CompletedProcess[str]:
     # Python would find the registry of the checkout: both collections are one namespace package.
     others = [x for x in trees if x and not Path(x, *COLLECTION.split(".")).exists()]
     return subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "--tb=short", "-n0", *paths],
+        [sys.executable, "-m", "pytest", "-q", "--tb=short", *paths],
         cwd=root,
         env={
             **os.environ,
