@@ -107,16 +107,27 @@ class ApprovedRollout:
         )
         return replace(plan, moves=tuple(moves), skipped=tuple(skipped))
 
-    def narrow(self, request: PlanRequest) -> PlanRequest:
-        """The request for a plan that has the approved moves at most, to their nodes where these are available."""
-        moves = self.plan.by_uid
+    def prefer(self, request: PlanRequest) -> PlanRequest:
+        """The request for a plan that moves to the approved nodes where these are available, and nothing that has moved
+        since."""
         nodes = {move.uid: move.targets[0] for move in self.plan.moves if move.targets}
         return replace(
             request,
-            late=(ApprovedMoves(moves), *request.late),
-            settled=(*request.settled, MovedSince(moves)),
+            settled=(*request.settled, MovedSince(self.plan.by_uid)),
             preferred_node=lambda uid: nodes.get(uid, ""),
         )
+
+    def covers(self, plan: Plan) -> bool:
+        """Whether all moves of a plan are approved, each by its method."""
+        moves = self.plan.by_uid
+        return all(
+            x.uid in moves and other_method(moves[x.uid].method, x.method) is None
+            for x in plan.moves
+        )
+
+    def narrow(self, request: PlanRequest) -> PlanRequest:
+        """The request for a plan that has the approved moves at most."""
+        return replace(request, late=(ApprovedMoves(self.plan.by_uid), *request.late))
 
 
 class _Check:

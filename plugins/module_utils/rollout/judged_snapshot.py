@@ -112,7 +112,9 @@ class JudgedSnapshot:
         return {movable.instance.workload: movable for movable in self.candidates}
 
     def plan(self, journal: RunJournal | None = None) -> Plan:
-        """The plan beside what the journal has in flight, without what was moved already. It is made once."""
+        """The plan beside what the journal has in flight, without what was moved already. It is made once, and a second
+        time where an approved plan lacks one of its moves. An unchanged cluster has the approved plan, which a search
+        among the approved moves alone may miss."""
         options, pending = self.options, PendingChanges(self.snapshot, self.why_no_restart)
         request = PlanRequest(
             self.selection,
@@ -130,7 +132,11 @@ class JudgedSnapshot:
         if options.approved is None:
             return self._plan(request, busy)
         approval = APPROVALS["plan"](options.approved)
-        return approval.order(self._plan(approval.narrow(request), busy))
+        request = approval.prefer(request)
+        plan = self._plan(request, busy)
+        if not approval.covers(plan):
+            plan = self._plan(approval.narrow(request), busy)
+        return approval.order(plan)
 
     def _plan(self, request: PlanRequest, busy: t.Collection[str]) -> Plan:
         """The plan for those that are not busy."""

@@ -501,7 +501,8 @@ def running(uid: str, node: str = "w1") -> Instance:
 
 def narrowed() -> PlanRequest:
     """The request of a rollout whose approved plan migrates a."""
-    return ApprovedRollout(approved(moving("a"))).narrow(REQUEST)
+    approval = ApprovedRollout(approved(moving("a")))
+    return approval.narrow(approval.prefer(REQUEST))
 
 
 def test_move_by_another_method_than_approved_is_not_planned() -> None:
