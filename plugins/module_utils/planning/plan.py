@@ -212,13 +212,20 @@ class _Planner:
         todo = set(uids)
         while todo:
             uid = self._take_next(todo)
-            for method in self._renewing(uid):
-                nodes = self.simulation.open_set(uid, method) & self.simulation.good_set(uid)
-                if made := self._make_optional(uid, method, nodes, reason):
-                    chosen += made
-                    todo -= self.repair.moved
-                    break
+            chosen += self._renew_one(uid, reason)
+            todo -= self.repair.moved
         return chosen
+
+    def _renew_one(self, uid: Uid, reason: str) -> list[PlannedMove]:
+        """The move of one instance by the first method that is possible. Once it has lost a restart, a migration may
+        enforce a part of what is declared."""
+        tried: set[Method] = set()
+        while method := next((x for x in self._renewing(uid) if x not in tried), None):
+            tried.add(method)
+            nodes = self.simulation.open_set(uid, method) & self.simulation.good_set(uid)
+            if made := self._make_optional(uid, method, nodes, reason):
+                return made
+        return []
 
     def _recreate_pending(self) -> t.Iterator[Move]:
         """Moves of Pending instances with previous terms that fit a node with the declared ones. A held replica with

@@ -76,12 +76,12 @@ class PlanRequest:
 
     def is_waited_for(self, movable: DeclaredInstance) -> bool:
         """Whether an instance that has no method now gets one by itself."""
-        options, awaited = self.options_of(movable), self.options_of(movable).awaited
-        if not options.temporary or self.is_settled(movable):
-            return options.temporary
-        methods = (Method.MIGRATE,) if awaited is None else (Method.MIGRATE, awaited)
-        kept = any(self.obstacle(movable, method) is not None for method in methods)
-        return not kept and (awaited is None or awaited in self.allow)
+        options = self.options_of(movable)
+        methods = {Method.MIGRATE, options.awaited or Method.MIGRATE}
+        if not options.temporary or not self.allow.issuperset(methods - {Method.MIGRATE}):
+            return False
+        aspects = (*self.late, *self.aspects)
+        return all(first_obstacle(aspects, movable.instance, x) is None for x in methods)
 
     def why_not_moved(self, movable: DeclaredInstance) -> Obstacle:
         """Why no method is left for an instance, with what to do."""

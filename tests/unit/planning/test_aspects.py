@@ -7,6 +7,7 @@ from __future__ import annotations
 import os
 import random
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -14,6 +15,8 @@ from ansible_collections.virt.placement.plugins.module_utils.compliance.instance
     InstanceSelection,
     movable_instances,
 )
+from ansible_collections.virt.placement.plugins.module_utils.kubevirt.moving import MoveOptions
+from ansible_collections.virt.placement.plugins.module_utils.model.objects import Pod, Ref
 from ansible_collections.virt.placement.plugins.module_utils.model.obstacle import Obstacle
 from ansible_collections.virt.placement.plugins.module_utils.model.plan import Method, Uid
 from ansible_collections.virt.placement.plugins.module_utils.model.snapshot import (
@@ -25,7 +28,10 @@ from ansible_collections.virt.placement.plugins.module_utils.planning.plan_reque
     PlanRequest,
     Scope,
 )
+from ansible_collections.virt.placement.plugins.module_utils.rules.term_slots import TermLocation
+from tests.support.cluster import Cluster, apart
 
+from .movable import Kept, movable
 from .random_clusters import random_cluster
 
 SHOP = InstanceSelection(namespaces=frozenset({"shop"}))
@@ -84,3 +90,45 @@ def test_plan_that_is_made_once_has_only_moves_that_were_permitted_and_ends(
     assert moves <= set(late.asked), "each was asked for"
     assert not [uid for uid, method in moves if method is Method.RESTART and uid in late.uids]
     assert len(late.refused) == len(set(late.refused))
+
+
+def test_vm_whose_restart_is_refused_migrates_where_that_enforces_a_part() -> None:
+    """A restart would bring the label of its template, too; a migration enforces the terms alone."""
+    cluster = Cluster()
+    ref = cluster.run("db", "n1")
+    cluster.workloads[ref]["spec"]["runStrategy"] = "Always"
+    label = (TermLocation.LABEL, {"key": "tier", "value": "db"})
+    cluster.write(ref, "apart", (TermLocation.ANTI_AFFINITY, apart(tier="db")), label)
+    cluster.propagate(ref)
+    snapshot = cluster.snapshot()
+    candidates = movable_instances(snapshot, SHOP)
+    allow = frozenset({Method.MIGRATE, Method.RESTART})
+
+    def methods(late: Refusing) -> list[Method]:
+        request = PlanRequest(SHOP, "not_enforced", allow, late=[late], apply_pending_changes=True)
+        return [move.method for move in plan_moves(snapshot, request, candidates).moves]
+
+    assert methods(Refusing(set())) == [Method.RESTART]
+    assert methods(Refusing({x.uid for x in candidates})) == [Method.MIGRATE]
+
+
+@pytest.mark.parametrize(
+    ("awaited", "kept", "waits"),
+    [(None, False, True), (Method.RESTART, False, False), (None, True, False)],
+)
+def test_instance_that_the_run_has_moved_is_waited_for_as_any_other(
+    awaited: Method | None, kept: bool, waits: bool
+) -> None:
+    """Not for a method that is not allowed, and not where an aspect keeps it."""
+    pod = Pod("shop", "db", node_name="n1")
+    instance = Instance(Ref("VirtualMachineInstance", "shop", "db"), "db", None, pod)
+    options = MoveOptions((), Obstacle("in_progress", "volumes are changed", True), awaited=awaited)
+    vm = movable(instance, pod, move_options=lambda **_options: options)
+    label = Obstacle("do_not_move", "it has the label")
+    request = PlanRequest(
+        SHOP,
+        aspects=[Kept({"db": label} if kept else {})],
+        settled=[Kept({"db": Obstacle("moved_already", "this rollout moved it already")})],
+    )
+
+    assert request.is_waited_for(vm) is waits
