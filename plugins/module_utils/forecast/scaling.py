@@ -45,11 +45,10 @@ def scaled(snapshot: Snapshot, scale: Scale, replaced: Replaced) -> Snapshot:
     beside the one that it replaces is none more, and is not created if that one ends."""
     old = snapshot.workloads_by_ref[scale.workload]
     beside = {key: pod for key, (pod, reason) in replaced.items() if pod and reason == "surge"}
-    running = [
-        x
-        for x in view_of(snapshot).instances_of(scale.workload)
-        if x.pod is None or pod_key(x.pod) not in beside
-    ]
+    running, new = list[Instance](), list[Instance]()
+    for instance in view_of(snapshot).instances_of(scale.workload):
+        is_new = instance.pod is not None and pod_key(instance.pod) in beside
+        (new if is_new else running).append(instance)
     spec = {**old.spec, "replicas": scale.replicas}
     workload = replace(old, manifest={**old.manifest, "spec": spec})
     workloads = tuple(workload if other is old else other for other in snapshot.workloads)
@@ -63,7 +62,7 @@ def scaled(snapshot: Snapshot, scale: Scale, replaced: Replaced) -> Snapshot:
             changed, [x for number, x in ordinals.items() if number not in wanted], beside
         )
         missing = [number for number in wanted if number not in ordinals]
-        return _with_more(changed, workload, running, missing)
+        return _with_more(changed, workload, [*new, *running], missing)
     surplus = len(running) - scale.replicas
     if surplus < 0 and workload.kind.makes_vms:
         # The controller of a pool counts VMs that are to have no instance (KubeVirt, watch/pool/pool.go, calcDiff).
@@ -75,7 +74,7 @@ def scaled(snapshot: Snapshot, scale: Scale, replaced: Replaced) -> Snapshot:
         # it is free: here the last by name go first.
         by_name = sorted(running, key=lambda instance: instance.ref.name, reverse=True)
         return _without(changed, sorted(by_name, key=lambda x: bool(x.node_name))[:surplus], beside)
-    return _with_more(changed, workload, running, range(-surplus))
+    return _with_more(changed, workload, [*new, *running], range(-surplus))
 
 
 def expanded_template(snapshot: Snapshot, workload: Workload) -> t.Mapping[str, JSON] | None:
@@ -120,7 +119,8 @@ def _without(
 def _with_more(
     snapshot: Snapshot, workload: Workload, running: t.Sequence[Instance], numbers: t.Sequence[int]
 ) -> Snapshot:
-    """The snapshot with an instance for each number, of a StatefulSet with that ordinal."""
+    """The snapshot with an instance for each number, of a StatefulSet with that ordinal. They are like the first of
+    `running`: of its revision, too."""
     if not numbers:
         return snapshot
     pods: list[Pod] = []

@@ -101,6 +101,27 @@ def test_rule_beside_a_scale_is_about_each_pod_that_is_wanted(
     assert (found.answer, found.instances_to_schedule) == (expected, replicas)
 
 
+@pytest.mark.parametrize(
+    ("replicas", "answer"), [(2, ForecastResult.GUARANTEED), (3, ForecastResult.IMPOSSIBLE)]
+)
+def test_pods_of_a_scale_beside_a_rule_are_of_the_new_revision(
+    replicas: int, answer: ForecastResult
+) -> None:
+    """Of the old one, they would not be kept apart from the new pods, which were guaranteed to share two nodes."""
+    made = cluster("ab")
+    web = deployment(made, "web", ["n1", "n2"], {})
+    term = {
+        "labelSelector": selector(app="web"),
+        "topologyKey": HOST,
+        "matchLabelKeys": ["pod-template-hash"],
+    }
+    writes = [template_write(web, "affinity", anti_affinity(term)["affinity"])]
+
+    change = what_if(made.snapshot(), writes=writes, scale=[Scale(web, replicas)])
+
+    assert forecast(change).answer is answer
+
+
 def test_waiting_pod_of_the_old_revision_may_take_the_node_that_becomes_free() -> None:
     made = cluster("a")
     sizes(made, n1="2")
