@@ -125,6 +125,7 @@ class Budgets:
         self._snapshot = snapshot
         self._delegation = delegation or Delegation()
         self._ready: dict[Ref, list[Pod]] = {}
+        self._selecting: dict[int, tuple[DisruptionBudget, ...]] = {}
         self._by_namespace: dict[str, list[DisruptionBudget]] = defaultdict(list)
         for budget in snapshot.budgets:
             self._by_namespace[budget.ref.namespace].append(budget)
@@ -132,15 +133,18 @@ class Budgets:
     def of(self, pod: Pod) -> tuple[DisruptionBudget, ...]:
         """The budgets that select the pod, as the eviction API finds them: none for a pod without labels. Without
         that which KubeVirt before 1.6 keeps for each VMI (pkg/virt-controller/watch/drain/disruptionbudget): it turns
-        evictions into migrations, and is no objection of the VM's owner."""
+        evictions into migrations, and is no objection of the VM's owner. A plan asks for a pod again and again."""
         if not pod.labels:
             return ()
-        return tuple(
-            budget
-            for budget in self._by_namespace.get(pod.namespace, ())
-            if matches(budget.selector, pod.labels)
-            and (not pod.vmi_uid or budget.owner is None or budget.owner.uid != pod.vmi_uid)
-        )
+        known = self._selecting.get(pod.number)
+        if known is None:
+            known = self._selecting[pod.number] = tuple(
+                budget
+                for budget in self._by_namespace.get(pod.namespace, ())
+                if matches(budget.selector, pod.labels)
+                and (not pod.vmi_uid or budget.owner is None or budget.owner.uid != pod.vmi_uid)
+            )
+        return known
 
     def disruption(self, pod: Pod, taken: t.Collection[str] | None = None) -> Disruption:
         """Whether the pod may end now. `taken` are the uids of instances that are about to end: the status of a budget

@@ -9,6 +9,7 @@ from dataclasses import replace
 
 import pytest
 
+from ansible_collections.virt.placement.plugins.module_utils.kubevirt import disruption
 from ansible_collections.virt.placement.plugins.module_utils.kubevirt.disruption import (
     Allowance,
     Budgets,
@@ -56,8 +57,8 @@ def answer(
     *budgets: DisruptionBudget, of: Pod = A, taken: t.Collection[str] | None = None, **given: t.Any
 ) -> tuple[Allowance, str]:
     snapshot = Snapshot(pods=(of, B), budgets=budgets)
-    disruption = Budgets(snapshot, **given).disruption(of, taken)
-    return disruption.allowance, disruption.why
+    found = Budgets(snapshot, **given).disruption(of, taken)
+    return found.allowance, found.why
 
 
 @pytest.mark.parametrize(
@@ -156,10 +157,10 @@ def test_pods_of_vms_make_no_budget_delegated() -> None:
 
 def test_budgets_that_could_not_be_read_are_unknown() -> None:
     gap = Unreadable("poddisruptionbudgets", "shop", "list", "grant this identity the verb 'list'")
-    disruption = Budgets(Snapshot(pods=(A,), unreadable=(gap,))).disruption(A)
+    found = Budgets(Snapshot(pods=(A,), unreadable=(gap,))).disruption(A)
 
-    assert (disruption.allowance, bool(disruption)) == (Allowance.UNKNOWN, False)
-    assert "cannot list poddisruptionbudgets in namespace shop" in disruption.why
+    assert (found.allowance, bool(found)) == (Allowance.UNKNOWN, False)
+    assert "cannot list poddisruptionbudgets in namespace shop" in found.why
 
 
 def test_budget_is_read_with_its_status() -> None:
@@ -227,3 +228,22 @@ def test_finished_pods_that_migrations_left_behind_are_none_that_a_budget_waits_
         {**manifest, "spec": {**manifest["spec"], "minAvailable": "50%"}}
     )
     assert answer(with_share)[0] is Allowance.BLOCKED, "expects the pods of its controllers"
+
+
+def test_budgets_of_a_pod_are_looked_up_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A plan asks for each method of each VM. KubeVirt before 1.6 keeps a budget for each VMI, so that it would compare
+    each VM with all others again and again."""
+    compared: list[Selector | None] = []
+    lookup = disruption.matches
+
+    def counted(selector: Selector | None, labels: t.Mapping[str, str]) -> bool:
+        compared.append(selector)
+        return lookup(selector, labels)
+
+    monkeypatch.setattr(disruption, "matches", counted)
+    budgets = Budgets(Snapshot(pods=(A, B), budgets=(FULL, budget("two", selector=None))))
+
+    answers = [budgets.of(A) for _time in range(3)]
+
+    assert answers == [(FULL,)] * 3
+    assert len(compared) == 2, "one for each budget"
