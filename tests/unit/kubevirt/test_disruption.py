@@ -30,6 +30,7 @@ from ansible_collections.virt.placement.plugins.module_utils.model.snapshot impo
     Snapshot,
     Unreadable,
 )
+from ansible_collections.virt.placement.plugins.module_utils.scheduler.labels import matches
 from tests.support import facts
 
 VMI = "VirtualMachineInstance"
@@ -234,11 +235,10 @@ def test_budgets_of_a_pod_are_looked_up_once(monkeypatch: pytest.MonkeyPatch) ->
     """A plan asks for each method of each VM. KubeVirt before 1.6 keeps a budget for each VMI, so that it would compare
     each VM with all others again and again."""
     compared: list[Selector | None] = []
-    lookup = disruption.matches
 
     def counted(selector: Selector | None, labels: t.Mapping[str, str]) -> bool:
         compared.append(selector)
-        return lookup(selector, labels)
+        return matches(selector, labels)
 
     monkeypatch.setattr(disruption, "matches", counted)
     budgets = Budgets(Snapshot(pods=(A, B), budgets=(FULL, budget("two", selector=None))))
