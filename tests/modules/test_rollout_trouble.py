@@ -778,7 +778,8 @@ def test_late_handover_is_waited_for_beyond_the_time_of_a_move(shop: Shop) -> No
     assert not result.get("failed"), result.get("msg")
     (move,) = result["moves"]
     assert move["state"] == "moved"
-    assert shop.disruptions(mark) == [("create", "virtualmachineinstancemigrations")]
+    once = [("create", "virtualmachineinstancemigrations")]
+    assert shop.disruptions(mark) == once, "\n".join(result["progress"])
     assert len(set(shop.zones())) == 2
 
 
