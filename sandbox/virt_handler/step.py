@@ -362,7 +362,8 @@ def _copy(seen: _Seen, state: Object, target: str) -> list[Action]:
         ready = {"targetNodeDomainReadyTimestamp": seen.stamp}
         return [_progress("guest arrived, handover is late", ready), *map(EndPod, source)]
     late = parse_time(arrived) + datetime.timedelta(seconds=seen.faults.handover_seconds)
-    return [WakeAt(late)] if seen.now < late else [_handoff(seen, target)]
+    # again, where the first request was lost
+    return [*map(EndPod, source), WakeAt(late) if seen.now < late else _handoff(seen, target)]
 
 
 def _progress(why: str, state: dict[str, t.Any]) -> PatchVmi:

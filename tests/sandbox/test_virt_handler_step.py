@@ -213,6 +213,8 @@ def test_late_handover_leaves_the_instance_on_its_source() -> None:
     end = NOW + datetime.timedelta(seconds=200)
     assert step(vmi, pods, late, NOW) == [WakeAt(end)]
     assert patch_of(step(vmi, pods, late, end))["status"]["nodeName"] == "b"
+    again = [EndPod(source), WakeAt(end)]
+    assert step(vmi, [source, target], late, NOW) == again, "the first request was lost"
 
 
 def test_the_target_is_prepared_only_when_virt_controller_has_labelled_it() -> None:
