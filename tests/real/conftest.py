@@ -17,7 +17,7 @@ from sandbox.real_nodes.guests import Witness
 from tests.conftest import RunModule
 from tests.guests import Guests
 from tests.maintenance import maintenance
-from tests.shop import PATIENCE, forget_runs
+from tests.shop import forget_runs
 
 CLUSTER = "3-real-nodes-3-zones"
 TALLY = pytest.StashKey["Tally"]()
@@ -88,4 +88,4 @@ def guests(
             tally.guests += len(counts)
             tally.migrated += guests.migrated()
             tally.lost += sum(count.lost for count in counts.values())
-            delete_namespace(real.api, name, patience=PATIENCE)
+            delete_namespace(real.api, name, patience=60)
