@@ -170,6 +170,11 @@ def joined(notes: t.Iterable[t.Mapping[str, t.Any]], part: str) -> list[str]:
     return [": ".join(filter(None, x[::-1] if part == "skipped" else x)) for x in pairs]
 
 
+def has_entry(result: t.Mapping[str, t.Any], part: str, code: str) -> bool:
+    """Whether a result has an entry of this code below `done`, `skipped` or `next`."""
+    return any(entry["code"] == code for entry in result.get("outcome", {}).get(part, ()))
+
+
 def reason_of(lines: t.Sequence[str]) -> str:
     """The first reason of these lines of an error, not longer than can be read at a glance. What to do, its end, is
     kept."""

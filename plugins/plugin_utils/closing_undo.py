@@ -8,7 +8,11 @@ import typing as t
 from dataclasses import dataclass, replace
 
 from ansible_collections.virt.placement.plugins.module_utils.model.rendering import listed
-from ansible_collections.virt.placement.plugins.plugin_utils.closing import Closing, joined
+from ansible_collections.virt.placement.plugins.plugin_utils.closing import (
+    Closing,
+    has_entry,
+    joined,
+)
 from ansible_collections.virt.placement.plugins.plugin_utils.job_record import was_refused
 
 if t.TYPE_CHECKING:
@@ -146,5 +150,4 @@ def _next_step(record: JobRecord, own: OwnChange, result: Parts, outcome: str) -
 
 def none_written(result: Parts) -> bool:
     """Whether a task of rules has failed before its first write."""
-    done = result.get("outcome", {}).get("done", ())
-    return was_refused(result) or any(entry["code"] == "none_written" for entry in done)
+    return was_refused(result) or has_entry(result, "done", "none_written")

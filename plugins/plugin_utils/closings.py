@@ -18,6 +18,7 @@ from ansible_collections.virt.placement.plugins.plugin_utils.closing import (
     NONE_WRITTEN,
     RELAUNCH,
     Closing,
+    has_entry,
     joined,
     reason_of,
 )
@@ -242,8 +243,7 @@ def _after_apply(record: JobRecord) -> t.Iterator[str]:
         yield from _after_room(record, f"{record.role}_keep_room_for") or [step]
     elif record.failures:
         is_red = record.last("placement_info").get("summary")
-        following = record.last("rollout").get("outcome", {}).get("next", ())
-        if not (is_red and any(entry["code"] == "skipped" for entry in following)):
+        if not (is_red and has_entry(record.last("rollout"), "next", "skipped")):
             steps = _after_verification(record) if is_red else ()
             yield from [*steps] or after_failure(record)
     elif record.check_mode:

@@ -8,11 +8,8 @@ them. Pages and the options of other roles that a capability serves are not foll
 
 from __future__ import annotations
 
-import os
 import re
 import shutil
-import subprocess
-import sys
 import typing as t
 from pathlib import Path
 
@@ -20,6 +17,7 @@ import pytest
 
 from dev.house import REGISTRIES
 from dev.unit_matrix import CAPABILITIES
+from tests.support.copies import run_unit_tests
 from tests.unit.test_imports import CHECKOUT, COLLECTION, imports_of
 
 CORE_TASKS = (
@@ -151,27 +149,6 @@ class Copy:
                 found[path] = "".join(kept)
         return found
 
-    def test(self) -> subprocess.CompletedProcess[str]:
-        """Run the tests of the core in the copy."""
-        paths = [f"tests/unit/{name}" for name in CORE_TESTS]
-        trees = os.environ.get("ANSIBLE_COLLECTIONS_PATH", "").split(os.pathsep)
-        # Python would find what is deleted here in the collection of the checkout: both are one namespace package.
-        others = [x for x in trees if x and not Path(x, *COLLECTION.split(".")).exists()]
-        environment = {
-            **os.environ,
-            "PLACEMENT_EXAMPLES": "5",
-            "ANSIBLE_COLLECTIONS_PATH": os.pathsep.join(others),
-        }
-        environment.pop("PYTHONDONTWRITEBYTECODE", None)
-        return subprocess.run(
-            [sys.executable, "-m", "pytest", "-q", "-x", "--tb=short", *paths],
-            cwd=self.root,
-            env=environment,
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-
 
 def modules_of(files: t.Iterable[Path]) -> set[str]:
     return {path.stem for path in files if path.parent.name == "modules"}
@@ -205,7 +182,7 @@ def test_core_works_without_capability(copy: Copy, capability: str, tmp_path: Pa
     for path, aside in moved:
         path.rename(aside)
     try:
-        result = copy.test()
+        result = run_unit_tests(copy.root, CORE_TESTS)
     finally:
         for path, aside in moved:
             aside.rename(path)

@@ -8,13 +8,11 @@ pass beside it."""
 
 from __future__ import annotations
 
-import os
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 
-from tests.unit.test_imports import CHECKOUT, COLLECTION
+from tests.support.copies import run_unit_tests
+from tests.unit.test_imports import CHECKOUT
 
 KIND = '''# Copyright (c) 2026, virt.placement contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
@@ -81,27 +79,8 @@ def copy_with_seventh_kind(root: Path) -> None:
         (root / name).write_text(text)
 
 
-def run_tests(root: Path, *paths: str) -> subprocess.CompletedProcess[str]:
-    """Run these tests of the copy."""
-    trees = os.environ.get("ANSIBLE_COLLECTIONS_PATH", "").split(os.pathsep)
-    # Python would find the registry of the checkout: both collections are one namespace package.
-    others = [x for x in trees if x and not Path(x, *COLLECTION.split(".")).exists()]
-    return subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "--tb=short", *paths],
-        cwd=root,
-        env={
-            **os.environ,
-            "PLACEMENT_EXAMPLES": "5",
-            "ANSIBLE_COLLECTIONS_PATH": os.pathsep.join(others),
-        },
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-
-
 def test_seventh_kind_works_with_three_files(tmp_path: Path) -> None:
     assert len([NEW_FILE, *CHANGED]) <= 3
     copy_with_seventh_kind(tmp_path)
-    result = run_tests(tmp_path, *(f"tests/unit/{name}" for name in CORE_TESTS))
+    result = run_unit_tests(tmp_path, CORE_TESTS)
     assert result.returncode == 0, result.stdout[-3000:] + result.stderr[-3000:]

@@ -1,0 +1,35 @@
+# Copyright (c) 2026, virt.placement contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Copies of the checkout that a test has changed, and the tests that run in them."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import typing as t
+from pathlib import Path
+
+from tests.unit.test_imports import COLLECTION
+
+
+def run_unit_tests(root: Path, names: t.Iterable[str]) -> subprocess.CompletedProcess[str]:
+    """Run tests below tests/unit of a copy of the checkout at `root`."""
+    trees = os.environ.get("ANSIBLE_COLLECTIONS_PATH", "").split(os.pathsep)
+    # Python would find the files of the checkout, too: both collections are one namespace package.
+    others = [x for x in trees if x and not Path(x, *COLLECTION.split(".")).exists()]
+    environment = {
+        **os.environ,
+        "PLACEMENT_EXAMPLES": "5",
+        "ANSIBLE_COLLECTIONS_PATH": os.pathsep.join(others),
+    }
+    environment.pop("PYTHONDONTWRITEBYTECODE", None)
+    paths = [f"tests/unit/{name}" for name in names]
+    return subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-x", "--tb=short", *paths],
+        cwd=root,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
