@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tests.unit.test_seventh_kind import copy_with_seventh_kind, run_tests
+from tests.support.copies import run_tests
+from tests.unit.test_seventh_kind import copy_with_seventh_kind
 
 
 def test_modules_work_on_seventh_kind(tmp_path: Path) -> None:

@@ -7,14 +7,13 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-import typing as t
 from pathlib import Path
 
 from tests.unit.test_imports import COLLECTION
 
 
-def run_unit_tests(root: Path, names: t.Iterable[str]) -> subprocess.CompletedProcess[str]:
-    """Run tests below tests/unit of a copy of the checkout at `root`."""
+def run_tests(root: Path, *paths: str) -> subprocess.CompletedProcess[str]:
+    """Run these tests of a copy of the checkout at `root`."""
     trees = os.environ.get("ANSIBLE_COLLECTIONS_PATH", "").split(os.pathsep)
     # Python would find the files of the checkout, too: both collections are one namespace package.
     others = [x for x in trees if x and not Path(x, *COLLECTION.split(".")).exists()]
@@ -24,7 +23,6 @@ def run_unit_tests(root: Path, names: t.Iterable[str]) -> subprocess.CompletedPr
         "ANSIBLE_COLLECTIONS_PATH": os.pathsep.join(others),
     }
     environment.pop("PYTHONDONTWRITEBYTECODE", None)
-    paths = [f"tests/unit/{name}" for name in names]
     return subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-x", "--tb=short", *paths],
         cwd=root,

@@ -17,7 +17,7 @@ import pytest
 
 from dev.house import REGISTRIES
 from dev.unit_matrix import CAPABILITIES
-from tests.support.copies import run_unit_tests
+from tests.support.copies import run_tests
 from tests.unit.test_imports import CHECKOUT, COLLECTION, imports_of
 
 CORE_TASKS = (
@@ -182,7 +182,7 @@ def test_core_works_without_capability(copy: Copy, capability: str, tmp_path: Pa
     for path, aside in moved:
         path.rename(aside)
     try:
-        result = run_unit_tests(copy.root, CORE_TESTS)
+        result = run_tests(copy.root, *(f"tests/unit/{name}" for name in CORE_TESTS))
     finally:
         for path, aside in moved:
             aside.rename(path)

@@ -11,7 +11,7 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
-from tests.support.copies import run_unit_tests
+from tests.support.copies import run_tests
 from tests.unit.test_imports import CHECKOUT
 
 KIND = '''# Copyright (c) 2026, virt.placement contributors
@@ -82,5 +82,5 @@ def copy_with_seventh_kind(root: Path) -> None:
 def test_seventh_kind_works_with_three_files(tmp_path: Path) -> None:
     assert len([NEW_FILE, *CHANGED]) <= 3
     copy_with_seventh_kind(tmp_path)
-    result = run_unit_tests(tmp_path, CORE_TESTS)
+    result = run_tests(tmp_path, *(f"tests/unit/{name}" for name in CORE_TESTS))
     assert result.returncode == 0, result.stdout[-3000:] + result.stderr[-3000:]
