@@ -38,6 +38,7 @@ NAVIGATION: t.Mapping[str, t.Sequence[str]] = {
         "docs/troubleshooting",
         "docs/findings",
         "docs/compatibility",
+        "docs/releases",
     ),
     "For administrators": ("docs/awx", "docs/events", "docs/security", "docs/large-clusters"),
     "Background": (

@@ -7,7 +7,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 name: controller_choices
 short_description: Surveys of AWX with the names of clusters as choices
-version_added: 0.1.0
+version_added: 1.0.0
 author:
   - virt.placement contributors (@virt-placement)
 description:

@@ -7,7 +7,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 name: forecast_approval
 short_description: Compare a forecast with the one that was approved
-version_added: 0.1.0
+version_added: 1.0.0
 author:
   - virt.placement contributors (@virt-placement)
 description:

@@ -7,7 +7,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: capi_hosts_info
 short_description: Show the physical hosts of a cluster's nodes, as Cluster API or KubeVirt knows them
-version_added: 0.1.0
+version_added: 1.0.0
 author:
   - virt.placement contributors (@virt-placement)
 description:

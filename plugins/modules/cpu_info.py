@@ -7,7 +7,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: cpu_info
 short_description: Show which VMs are bound to nodes by their CPU, and the CPU models that nodes have in common
-version_added: 0.1.0
+version_added: 1.0.0
 author:
   - virt.placement contributors (@virt-placement)
 description:

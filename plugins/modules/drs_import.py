@@ -7,7 +7,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: drs_import
 short_description: Turn exported rules of vSphere DRS or Proxmox into rules for VMs on KubeVirt
-version_added: 0.1.0
+version_added: 1.0.0
 author:
   - virt.placement contributors (@virt-placement)
 description:

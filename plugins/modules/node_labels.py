@@ -7,7 +7,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: node_labels
 short_description: Label nodes with region, zone and other topology keys
-version_added: 0.1.0
+version_added: 1.0.0
 author:
   - virt.placement contributors (@virt-placement)
 description:

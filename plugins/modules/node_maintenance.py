@@ -8,7 +8,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: node_maintenance
 short_description: Drain nodes and put them back in service, one topology domain at a time
-version_added: 0.1.0
+version_added: 1.0.0
 author:
   - virt.placement contributors (@virt-placement)
 description:

@@ -4,13 +4,17 @@
 
 from __future__ import annotations
 
+import re
 import typing as t
 from pathlib import Path
+
+import yaml
 
 from dev.importer import undocumented
 from dev.release import unset_addresses
 
-GALAXY = (Path(__file__).resolve().parents[2] / "galaxy.yml").read_text()
+CHECKOUT = Path(__file__).resolve().parents[2]
+GALAXY = (CHECKOUT / "galaxy.yml").read_text()
 
 
 def test_release_refuses_addresses_that_are_examples() -> None:
@@ -25,6 +29,27 @@ def test_release_refuses_addresses_that_are_examples() -> None:
 
 def test_galaxy_gets_the_repository_that_its_importer_asks_for() -> None:
     assert "\nrepository: https://" in GALAXY
+
+
+def test_pages_and_documentation_name_no_version_but_the_one_of_galaxy() -> None:
+    def numbers(version: str) -> list[int]:
+        return [int(number) for number in version.split(".")]
+
+    version = yaml.safe_load(GALAXY)["version"]
+    guide = (CHECKOUT / "docs" / "awx.md").read_text()
+    assert {*re.findall(r"virt-placement-(\d[\d.]*)\.tar\.gz", guide)} == {version}
+    assert {*re.findall(r"virt\.placement\n +version: (.*)", guide)} == {version}
+    documented = [
+        *(CHECKOUT / "plugins").rglob("*.py"),
+        *(CHECKOUT / "roles").glob("*/meta/argument_specs.yml"),
+    ]
+    added = {
+        number
+        for file in documented
+        for number in re.findall(r'^ *version_added: "?([\d.]+)', file.read_text(), re.M)
+    }
+    assert added
+    assert not [number for number in added if numbers(number) > numbers(version)]
 
 
 def test_module_without_options_in_the_result_of_the_importer_is_named() -> None:
