@@ -29,7 +29,7 @@ from ansible_collections.virt.placement.plugins.plugin_utils.orphans import (
     end_pauses_with_parent,
     when_parent_is_gone,
 )
-from ansible_collections.virt.placement.plugins.plugin_utils.places import table, with_moves
+from ansible_collections.virt.placement.plugins.plugin_utils.places.places import table, with_moves
 from ansible_collections.virt.placement.plugins.plugin_utils.terminal import show_lines
 
 end_pauses_with_parent()

@@ -42,7 +42,7 @@ import typing as t
 from ansible.errors import AnsibleLookupError
 from ansible.plugins.lookup import LookupBase
 
-from ansible_collections.virt.placement.plugins.plugin_utils.approval import (
+from ansible_collections.virt.placement.plugins.plugin_utils.approval.forecast import (
     approval_faults,
     rule_set_of,
     summary_of,

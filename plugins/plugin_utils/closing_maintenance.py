@@ -12,6 +12,11 @@ import typing as t
 from ansible_collections.virt.placement.plugins.module_utils.kinds.registry import kind_of
 from ansible_collections.virt.placement.plugins.module_utils.model.rendering import listed
 from ansible_collections.virt.placement.plugins.module_utils.moves.window import parse_window
+from ansible_collections.virt.placement.plugins.plugin_utils.approval.plan_files import (
+    carries_out_plan,
+    plan_words,
+    saved_words,
+)
 from ansible_collections.virt.placement.plugins.plugin_utils.closing import (
     AGAIN,
     CORRECT_OR_PLAN,
@@ -19,11 +24,6 @@ from ansible_collections.virt.placement.plugins.plugin_utils.closing import (
     RELAUNCH,
 )
 from ansible_collections.virt.placement.plugins.plugin_utils.closing_unread import again
-from ansible_collections.virt.placement.plugins.plugin_utils.plan_files import (
-    carries_out_plan,
-    plan_words,
-    saved_words,
-)
 
 if t.TYPE_CHECKING:
     from ansible_collections.virt.placement.plugins.plugin_utils.job_record import JobRecord

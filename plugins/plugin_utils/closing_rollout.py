@@ -8,7 +8,7 @@ import typing as t
 
 from ansible_collections.virt.placement.plugins.module_utils.model.obstacle import OUTSIDE_OF_WINDOW
 from ansible_collections.virt.placement.plugins.module_utils.model.rendering import listed, plural
-from ansible_collections.virt.placement.plugins.plugin_utils.plan_files import (
+from ansible_collections.virt.placement.plugins.plugin_utils.approval.plan_files import (
     after_failure,
     carries_out_plan,
     plan_words,

@@ -12,6 +12,9 @@ from ansible_collections.virt.placement.plugins.module_utils.forecast.conclusion
 )
 from ansible_collections.virt.placement.plugins.module_utils.model.rendering import listed, plural
 from ansible_collections.virt.placement.plugins.module_utils.model.snapshot import unreadable_texts
+from ansible_collections.virt.placement.plugins.plugin_utils.approval.plan_files import (
+    after_failure,
+)
 from ansible_collections.virt.placement.plugins.plugin_utils.closing import (
     AGAIN,
     LAUNCH,
@@ -26,20 +29,19 @@ from ansible_collections.virt.placement.plugins.plugin_utils.closing_maintenance
     maintenance_parts,
 )
 from ansible_collections.virt.placement.plugins.plugin_utils.closing_rollout import rollout_parts
-from ansible_collections.virt.placement.plugins.plugin_utils.closing_undo import (
-    UNDO,
-    before_undo,
-    none_written,
-    undo_parts,
-)
 from ansible_collections.virt.placement.plugins.plugin_utils.closing_unread import (
     after_unread,
     again,
     unread,
     unread_texts,
 )
-from ansible_collections.virt.placement.plugins.plugin_utils.plan_files import after_failure
 from ansible_collections.virt.placement.plugins.plugin_utils.registry import DONE, NEXT_STEPS
+from ansible_collections.virt.placement.plugins.plugin_utils.undo.own_change import (
+    UNDO,
+    before_undo,
+    none_written,
+    undo_parts,
+)
 from ansible_collections.virt.placement.plugins.plugin_utils.verification import (
     named_lists,
     no_move_repairs,

@@ -9,6 +9,15 @@ from __future__ import annotations
 
 import typing as t
 
+from ansible_collections.virt.placement.plugins.plugin_utils.approval.planned_maintenance import (
+    approved_maintenance,
+    note_plan,
+    require_planned_nodes,
+)
+from ansible_collections.virt.placement.plugins.plugin_utils.capacity.room import (
+    read_room,
+    show_room,
+)
 from ansible_collections.virt.placement.plugins.plugin_utils.closing import reason_of
 from ansible_collections.virt.placement.plugins.plugin_utils.job import (
     NOTHING,
@@ -18,7 +27,6 @@ from ansible_collections.virt.placement.plugins.plugin_utils.job import (
     published,
 )
 from ansible_collections.virt.placement.plugins.plugin_utils.job_record import Result
-from ansible_collections.virt.placement.plugins.plugin_utils.job_room import read_room, show_room
 from ansible_collections.virt.placement.plugins.plugin_utils.job_verify import verify_placement
 from ansible_collections.virt.placement.plugins.plugin_utils.maintenance_plan import (
     MaintenancePlan,
@@ -28,11 +36,6 @@ from ansible_collections.virt.placement.plugins.plugin_utils.maintenance_plan im
     maintenance_plan,
     selection_errors,
     topology_values,
-)
-from ansible_collections.virt.placement.plugins.plugin_utils.planned_maintenance import (
-    approved_maintenance,
-    note_plan,
-    require_planned_nodes,
 )
 
 REFUSALS = frozenset({"input", "finding", "permission"})

@@ -4,13 +4,16 @@
 
 from __future__ import annotations
 
+from ansible_collections.virt.placement.plugins.plugin_utils.approval.plan_files import (
+    given_plan,
+    require,
+)
 from ansible_collections.virt.placement.plugins.plugin_utils.job import NOTHING, Job, JobFailed
 from ansible_collections.virt.placement.plugins.plugin_utils.job_record import Result
-from ansible_collections.virt.placement.plugins.plugin_utils.places import (
+from ansible_collections.virt.placement.plugins.plugin_utils.places.places import (
     NoPlacement,
     read_placement,
 )
-from ansible_collections.virt.placement.plugins.plugin_utils.plan_files import given_plan, require
 
 PLACES_FILE, PLACES = "placement_rollout_places_file", "placement_rollout_places"
 

@@ -11,12 +11,11 @@ from ansible_collections.virt.placement.plugins.plugin_utils import (
     job_maintenance,
     job_report,
     job_rollout,
-    job_room,
-    job_undo,
     job_verify,
-    plan_files,
     registry,
 )
+from ansible_collections.virt.placement.plugins.plugin_utils.approval import plan_files
+from ansible_collections.virt.placement.plugins.plugin_utils.capacity import room
 from ansible_collections.virt.placement.plugins.plugin_utils.closing import ARTIFACT
 from ansible_collections.virt.placement.plugins.plugin_utils.closings import closing_of
 from ansible_collections.virt.placement.plugins.plugin_utils.job import (
@@ -31,6 +30,7 @@ from ansible_collections.virt.placement.plugins.plugin_utils.rule_table import (
     rule_lines,
     unknown_lines,
 )
+from ansible_collections.virt.placement.plugins.plugin_utils.undo import own_change as undo
 
 
 def check(job: Job) -> Result:
@@ -65,7 +65,7 @@ def _check_room(job: Job) -> Result:
     if job.check_mode:  # the role placement_topology has not written its labels
         now["assume_node_labels"] = job.variable("__placement_topology_planned") or {}
     result = job.run("capacity_info", {**asked, **now})
-    if errors := job_room.show_room(
+    if errors := room.show_room(
         job,
         result,
         "With these rules",
@@ -102,7 +102,7 @@ def show_drill(job: Job) -> Result:
     job.show(map(str, job.arguments.get("lines") or ()))
     errors = [str(line) for line in job.arguments.get("failures") or ()]
     if job.record.asked["keep_room_for"]:
-        errors += job_room.show_room(job, job_room.read_room(job, noted=True))
+        errors += room.show_room(job, room.read_room(job, noted=True))
     if errors:
         raise JobFailed(errors)
     return {}
@@ -163,7 +163,7 @@ STAGES: dict[str, t.Callable[[Job], Result]] = {
     "show_drill": show_drill,
     "verify": job_verify.verify,
     "verify_applied": job_verify.verify_applied,
-    "begin_undo": job_undo.begin_undo,
+    "begin_undo": undo.begin_undo,
     "drain": job_maintenance.drain,
     "begin_work": job_maintenance.begin_work,
     "end_work": job_maintenance.end_work,

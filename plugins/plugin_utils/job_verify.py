@@ -6,7 +6,8 @@ from __future__ import annotations
 
 import typing as t
 
-from ansible_collections.virt.placement.plugins.plugin_utils import job_report, job_room
+from ansible_collections.virt.placement.plugins.plugin_utils import job_report
+from ansible_collections.virt.placement.plugins.plugin_utils.capacity import room
 from ansible_collections.virt.placement.plugins.plugin_utils.job import Job, JobFailed
 from ansible_collections.virt.placement.plugins.plugin_utils.job_record import Result
 from ansible_collections.virt.placement.plugins.plugin_utils.verification import (
@@ -46,12 +47,12 @@ def verify_placement(
     job.show(lines)
     if not failed:
         job.show(passed(result, fail_on, only))
-    room: list[str] = []
+    lacking: list[str] = []
     if needs_room:
-        room = job_room.show_room(job, job_room.read_room(job, noted=True))
-    if failed or room or unwritten:
-        lines = [*(line for state in failed for line in state.lines), *room, *unwritten]
-        raise JobFailed(lines, reasons=[*(state.reason for state in failed), *room, *unwritten])
+        lacking = room.show_room(job, room.read_room(job, noted=True))
+    if failed or lacking or unwritten:
+        lines = [*(line for state in failed for line in state.lines), *lacking, *unwritten]
+        raise JobFailed(lines, reasons=[*(state.reason for state in failed), *lacking, *unwritten])
     return result
 
 

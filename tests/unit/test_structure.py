@@ -28,27 +28,24 @@ CONTROLLER_LAYERS = (
         "job_verify",
         "job_report",
         "job_rollout",
-        "job_room",
-        "job_undo",
     },
-    {"closings", "closing_maintenance", "closing_rollout", "closing_undo"},
+    {"closings", "closing_maintenance", "closing_rollout"},
     {"registry"},
-    {"drs", "holds"},
-    {"plan_files", "planned_maintenance"},
+    {"approval", "capacity", "drs", "holds", "places", "undo"},
     {"kubeconfig"},
     {"job"},
     {"job_record"},
     {"report"},
     {"controller_choices"},
     {
-        *("approval", "closing", "closing_unread", "controller", "maintenance_plan", "orphans"),
-        *("outage", "pasted_text", "places", "progress_pipe", "role_variables", "rule_table"),
+        *("closing", "closing_unread", "controller", "maintenance_plan", "orphans"),
+        *("outage", "pasted_text", "progress_pipe", "role_variables", "rule_table"),
         "terminal",
         "verification",
     },
 )
 """The files and packages of plugin_utils: the stages of a role, the block that closes a job, what capabilities add to
-it, plans, the connection, a job and its record, reports, surveys, and what these share. Each may import its own row and
+it, the connection, a job and its record, reports, surveys, and what these share. Each may import its own row and
 those below it."""
 
 ENGINE = {"Step", "StepContext", "Reconciler"}

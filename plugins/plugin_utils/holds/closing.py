@@ -8,7 +8,9 @@ import typing as t
 
 from ansible_collections.virt.placement.plugins.module_utils.kinds.registry import has_vmis
 from ansible_collections.virt.placement.plugins.module_utils.model.rendering import listed
-from ansible_collections.virt.placement.plugins.plugin_utils.plan_files import carries_out_plan
+from ansible_collections.virt.placement.plugins.plugin_utils.approval.plan_files import (
+    carries_out_plan,
+)
 
 if t.TYPE_CHECKING:
     from ansible_collections.virt.placement.plugins.plugin_utils.job_record import JobRecord, Result

@@ -15,16 +15,16 @@ from ansible_collections.virt.placement.plugins.module_utils.maintenance.returne
 )
 from ansible_collections.virt.placement.plugins.module_utils.moves.run_plan import checksum
 from ansible_collections.virt.placement.plugins.plugin_utils import job_stages
+from ansible_collections.virt.placement.plugins.plugin_utils.approval.planned_maintenance import (
+    approved_maintenance,
+    note_plan,
+    require_planned_nodes,
+)
 from ansible_collections.virt.placement.plugins.plugin_utils.closings import closing_of
 from ansible_collections.virt.placement.plugins.plugin_utils.job import JobFailed
 from ansible_collections.virt.placement.plugins.plugin_utils.job_record import JobRecord
 from ansible_collections.virt.placement.plugins.plugin_utils.maintenance_plan import (
     MaintenancePlan,
-)
-from ansible_collections.virt.placement.plugins.plugin_utils.planned_maintenance import (
-    approved_maintenance,
-    note_plan,
-    require_planned_nodes,
 )
 from ansible_collections.virt.placement.plugins.plugin_utils.role_variables import defaults_of
 

@@ -9,7 +9,7 @@ import typing as t
 import pytest
 
 from ansible_collections.virt.placement.plugins.lookup.forecast_approval import LookupModule
-from ansible_collections.virt.placement.plugins.plugin_utils.approval import (
+from ansible_collections.virt.placement.plugins.plugin_utils.approval.forecast import (
     SHOWN,
     approval_faults,
     rule_set_of,

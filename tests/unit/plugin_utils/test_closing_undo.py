@@ -11,7 +11,7 @@ import pytest
 from ansible_collections.virt.placement.plugins.plugin_utils.closings import closing_of
 from ansible_collections.virt.placement.plugins.plugin_utils.job import JobFailed
 from ansible_collections.virt.placement.plugins.plugin_utils.job_record import JobRecord
-from ansible_collections.virt.placement.plugins.plugin_utils.job_undo import begin_undo
+from ansible_collections.virt.placement.plugins.plugin_utils.undo.own_change import begin_undo
 
 Result = dict[str, t.Any]
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from ansible_collections.virt.placement.plugins.plugin_utils.places import (
+from ansible_collections.virt.placement.plugins.plugin_utils.places.places import (
     NoPlacement,
     read_placement,
     table,

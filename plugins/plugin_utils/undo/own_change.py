@@ -13,12 +13,12 @@ from ansible_collections.virt.placement.plugins.plugin_utils.closing import (
     has_entry,
     joined,
 )
-from ansible_collections.virt.placement.plugins.plugin_utils.job_record import was_refused
-
-if t.TYPE_CHECKING:
-    from ansible_collections.virt.placement.plugins.plugin_utils.job_record import JobRecord
-
-Parts = dict[str, t.Any]
+from ansible_collections.virt.placement.plugins.plugin_utils.job import Job, JobFailed
+from ansible_collections.virt.placement.plugins.plugin_utils.job_record import (
+    JobRecord,
+    Result,
+    was_refused,
+)
 
 UNDO = "undo"
 """The value of on_failure with which a job undoes its own change."""
@@ -54,6 +54,25 @@ def own_change(record: JobRecord) -> OwnChange:
     return OwnChange()
 
 
+def begin_undo(job: Job) -> Result:
+    """The role placement_apply with on_failure undo. Returns the change of this job. Fails where an undo would undo
+    what this job has not written."""
+    record = job.record
+    own = own_change(record)
+    record.undo = {"notes": len(record.notes), "failures": len(record.failures)}
+    if not own.id:
+        reason = own.kept or "this job has written no rule"
+        raise JobFailed([f"Nothing is undone, since {reason}."])
+    options = record.asked
+    job.show(
+        [
+            f"{record.failed_task} has failed, so the change of rule set {options['rule_set']} in namespace"
+            f" {options['namespace']} is undone."
+        ]
+    )
+    return {"change": own.id}
+
+
 def before_undo(record: JobRecord) -> JobRecord:
     """The record as it was when the undo began; the whole one where none did."""
     if not record.undo:
@@ -74,7 +93,7 @@ def of_undo(record: JobRecord) -> JobRecord:
     )
 
 
-def undo_parts(record: JobRecord) -> Parts:
+def undo_parts(record: JobRecord) -> Result:
     """Of a job that failed and was to undo its change: texts of `done`, `skipped` and `next_steps`, the outcome `undo`,
     and what follows the failure, `and_then`. Empty where there was nothing to undo."""
     if record.asked.get("on_failure") != UNDO or record.check_mode or not record.failures:
@@ -119,7 +138,7 @@ def _done(made: JobRecord, undone: JobRecord) -> t.Iterator[str]:
         yield f"left where this job has moved them: {names}"
 
 
-def _vm(move: Parts) -> str:
+def _vm(move: Result) -> str:
     return f"{move['namespace']}/{move['name']}"
 
 
@@ -130,7 +149,7 @@ def _and_then(record: JobRecord, own: OwnChange, outcome: str) -> str:
     return f"; its change was {words}{f': {because}' if because else ''}"
 
 
-def _next_step(record: JobRecord, own: OwnChange, result: Parts, outcome: str) -> str:
+def _next_step(record: JobRecord, own: OwnChange, result: Result, outcome: str) -> str:
     options = record.asked
     undo = (
         f"the playbook undo with placement_undo_namespace: {options['namespace']} and placement_undo_rule_set:"
@@ -148,6 +167,6 @@ def _next_step(record: JobRecord, own: OwnChange, result: Parts, outcome: str) -
     return f"correct the cause, then launch {undo}: it continues; or the same job, to go on with the rules"
 
 
-def none_written(result: Parts) -> bool:
+def none_written(result: Result) -> bool:
     """Whether a task of rules has failed before its first write."""
     return was_refused(result) or has_entry(result, "done", "none_written")

@@ -15,12 +15,15 @@ from ansible_collections.virt.placement.plugins.module_utils.model.findings impo
 from ansible_collections.virt.placement.plugins.module_utils.moves.run_plan import (
     options_with_plan,
 )
+from ansible_collections.virt.placement.plugins.plugin_utils.approval.plan_files import (
+    given_plan,
+    require,
+)
 from ansible_collections.virt.placement.plugins.plugin_utils.job import Job
 from ansible_collections.virt.placement.plugins.plugin_utils.job_record import Result
 from ansible_collections.virt.placement.plugins.plugin_utils.maintenance_plan import (
     MaintenancePlan,
 )
-from ansible_collections.virt.placement.plugins.plugin_utils.plan_files import given_plan, require
 from ansible_collections.virt.placement.plugins.plugin_utils.role_variables import defaults_of
 
 
