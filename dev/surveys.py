@@ -9,15 +9,15 @@ from __future__ import annotations
 
 import functools
 import json
+import re
 import sys
 import typing as t
 from pathlib import Path
 
 import yaml
 
-from dev.role_tables import ROLES, plain
-
 CHECKOUT = Path(__file__).resolve().parents[1]
+ROLES = CHECKOUT / "roles"
 Object = dict[str, t.Any]
 
 AT_LEAST_ONE = ("_max_nodes", "_max_unavailable", "_timeout")
@@ -27,6 +27,8 @@ PATTERNS = CHECKOUT / "extensions" / "patterns"
 HEADER = """---
 # Written by python -m dev.surveys from the argument_specs of the roles. controller.yml uses these surveys.
 """
+
+_MARKUP = re.compile(r"\b[COVPME]V?\(((?:[^()\\]|\\.)*)\)")
 
 
 class Question(t.NamedTuple):
@@ -361,6 +363,24 @@ def _text(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
 
 _Indented.add_representer(str, _text)
 _Indented.ignore_aliases = lambda self, data: True  # type: ignore[method-assign]
+
+
+def plain(text: str) -> str:
+    """Text with Ansible's markup as Markdown."""
+    return _MARKUP.sub(_plain, text)
+
+
+def _plain(match: re.Match[str]) -> str:
+    """Ansible's markup as Markdown: `O(virt.placement.rules#module:rules)` is option `rules` of
+    `rules`."""
+    owner, _colon, name = match[1].replace("\\", "").rpartition(":")
+    if "#" not in owner:
+        name = match[1].replace("\\", "")
+    name = name.removesuffix("#role").removeprefix("virt.placement.")
+    if "#" in owner:
+        module = owner.partition("#")[0].removeprefix("virt.placement.")
+        return f"`{name}` of the module `{module}`"
+    return f"`{name}`"
 
 
 def main() -> int:
