@@ -1,6 +1,6 @@
 # Copyright (c) 2026, virt.placement contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Each example in docs/findings.md has its finding, and each fix removes it."""
+"""Each mistake has its finding, and each fix removes it."""
 
 from __future__ import annotations
 
@@ -17,16 +17,13 @@ from ansible_collections.virt.placement.plugins.module_utils.model.findings impo
     OF_RUNNING_PODS,
     ONLY_ON_A_CLUSTER,
 )
-from tests.unit.lint.documented import DOCUMENTED
+from tests.unit.lint.documented import DOCUMENTED, MISTAKE_OF
 
 NEEDS_ANNOTATION = ("bypassed_by_node_term", "copied_annotation", "rule_not_on_new_member")
 """Findings that depend on the annotation of a rule: it has fingerprints, which only `rules` writes."""
 NEEDS_RUNNING_VM = ("restart_required",)
-LINTED = [
-    name
-    for name, entry in DOCUMENTED.items()
-    if not entry.on_cluster and name != "invalid_manifest"  # needs a folder: see test_repository
-]
+LINTED = [name for name in MISTAKE_OF if name != "invalid_manifest"]
+"""That one needs a folder: see test_repository."""
 NODES = [
     {
         "apiVersion": "v1",
@@ -88,10 +85,8 @@ def test_each_finding_is_documented() -> None:
     assert set(DOCUMENTED) == FINDING_NAMES
 
 
-def test_examples_without_yaml_need_a_cluster() -> None:
-    without_yaml = {name for name, entry in DOCUMENTED.items() if entry.on_cluster}
-
-    assert without_yaml == {
+def test_findings_without_a_mistake_need_a_cluster() -> None:
+    assert FINDING_NAMES - MISTAKE_OF.keys() == {
         *OF_RUNNING_PODS,
         *ONLY_ON_A_CLUSTER,
         *NEEDS_ANNOTATION,
@@ -101,13 +96,9 @@ def test_examples_without_yaml_need_a_cluster() -> None:
 
 @pytest.mark.parametrize("name", LINTED)
 def test_example_has_the_finding(name: str) -> None:
-    assert name in findings(DOCUMENTED[name].example)
+    assert name in findings(MISTAKE_OF[name].example)
 
 
-@pytest.mark.parametrize("name", LINTED)
+@pytest.mark.parametrize("name", [name for name in LINTED if MISTAKE_OF[name].fix])
 def test_fix_removes_the_finding(name: str) -> None:
-    fix = DOCUMENTED[name].fix
-    if "\n" not in fix:
-        assert fix.endswith("."), "a fix without YAML is a sentence"
-        return
-    assert name not in findings(fix)
+    assert name not in findings(MISTAKE_OF[name].fix)

@@ -18,7 +18,7 @@ from ansible_collections.virt.placement.plugins.module_utils.flows.manifest_file
 from ansible_collections.virt.placement.plugins.module_utils.model.findings import InvalidInput
 from tests.support.manifests import workload
 from tests.support.modules import bounded
-from tests.unit.lint.documented import DOCUMENTED
+from tests.unit.lint.documented import MISTAKE_OF
 from tests.unit.repository.repository import FILES, write_repository
 
 JSON = t.Any
@@ -990,7 +990,7 @@ def test_a_folder_of_which_all_is_excluded_is_an_error(repository: Path) -> None
 
 
 def test_documented_manifest_has_the_finding_in_a_folder(tmp_path: Path) -> None:
-    entry = DOCUMENTED["invalid_manifest"]
+    entry = MISTAKE_OF["invalid_manifest"]
     found, _warnings = lint(write(tmp_path, {"web.yaml": entry.example}))
     fixed, _warnings = lint(write(tmp_path, {"web.yaml": entry.fix}))
 
