@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """How long the steps of simulated nodes take: as fast as they can, for tests, or as on real nodes.
 
-The times are those of three real nodes with KubeVirt 1.8.4 (docs/compatibility.md, Real nodes and simulated ones).
+The times are those of three real nodes with KubeVirt 1.8.4 (docs/architecture.md, Real nodes and simulated ones).
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ It does for every node what the DaemonSet of that name reports to the API server
 VirtualMachineInstances become Running, migrations run their phases, guests shut down, launcher pods
 end, and nodes have heartbeats. virt-controller and virt-api are real and see no difference, as long
 as the order and the fields are those of KubeVirt (``pkg/virt-handler``). A kubelet (KWOK) makes the
-launcher pods Running. docs/compatibility.md names what differs from real nodes.
+launcher pods Running. docs/architecture.md names what differs from real nodes.
 
 Run ``python -m sandbox.virt_handler <sandbox directory>``; it ends on SIGTERM.
 
