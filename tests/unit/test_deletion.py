@@ -8,6 +8,7 @@ them. Pages and the options of other roles that a capability serves are not foll
 
 from __future__ import annotations
 
+import ast
 import re
 import shutil
 import typing as t
@@ -141,13 +142,27 @@ class Copy:
         paths = self.root.joinpath("plugins").rglob("*.py")
         registries = [path for path in paths if path.stem in REGISTRIES]
         for path in [*registries, self.root / "meta" / "runtime.yml"]:
-            lines = path.read_text().splitlines(keepends=True)
+            text = path.read_text()
+            lines = text.splitlines(keepends=True)
             imported = rf"from (\.\.|\S*(module|plugin)_utils\.){capability}[. ]"
-            own = re.compile(rf"{imported}|\s+(\*\*|\"\w+\": )?{capability}\.")
-            kept = [x for x in lines if not own.match(x) and x.strip(" -\n") not in modules]
+            own = re.compile(rf"{imported}|\s+(\*\*|\"\w+\": )?({capability}\.|_{capability},)")
+            late = lines_of_function(text, f"_{capability}") if path.suffix == ".py" else range(0)
+            kept = [
+                x
+                for number, x in enumerate(lines, 1)
+                if number not in late and not own.match(x) and x.strip(" -\n") not in modules
+            ]
             if len(kept) < len(lines):
                 found[path] = "".join(kept)
         return found
+
+
+def lines_of_function(text: str, name: str) -> range:
+    """The lines of a function of a registry, which imports its capability where that is asked for."""
+    for node in ast.parse(text).body:
+        if isinstance(node, ast.FunctionDef) and node.name == name:
+            return range(node.lineno, (node.end_lineno or node.lineno) + 1)
+    return range(0)
 
 
 def modules_of(files: t.Iterable[Path]) -> set[str]:

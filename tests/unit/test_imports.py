@@ -42,6 +42,21 @@ WITHOUT_LAYER = {"doc_fragments"}
 ONLY_IN_API = {"kubernetes", "urllib3", "yaml"}
 # ansible-core depends on jinja2, and where ansible-core runs it is there. A node that runs modules may lack it.
 ON_CONTROLLER = {"action", "lookup", "plugin_utils"}
+LATE = {
+    "cluster.expanded_templates": "launcher pods are known where a VM is halted",
+    "flows.lint": "a task without a cluster reads none",
+    "flows.node_labels": "dependents are read where a value changes",
+    "flows.node_maintenance": "nodes are read, and put in service, without what drains them",
+    "flows.rules": "rules that are removed or restored are not linted",
+    "interface.results": "a task that reads no snapshot has no gap to warn of",
+    "maintenance.drain": "only the first step of a drain asks the forecast",
+    "model.write": "labels of nodes are written without the kinds of workloads",
+    "node_labels.plan": "templates are read where a value changes",
+    "rules.registry": "one task in many undoes a change",
+    "view.view": "rules are written without the scheduler",
+}
+"""The files of module_utils of which a function imports others, each with what starts without them. A module is a
+process of its own, which compiles all that it imports: such an import is for what is rarely called."""
 NOT_PURE = {"asyncio", "http", "select", "socket", "ssl", "subprocess", "urllib.request"}
 
 
@@ -66,6 +81,16 @@ def imports_of(module: str, source: str) -> list[Import]:
             package = ".".join([*base, *filter(None, [node.module])])
             found += [Import(f"{package}.{alias.name}", node.lineno) for alias in node.names]
     return found
+
+
+def imports_late(source: str) -> bool:
+    """Whether a function of a file of module_utils imports another file of it."""
+    return any(
+        isinstance(node, ast.ImportFrom) and node.level
+        for function in ast.walk(ast.parse(source))
+        if isinstance(function, ast.FunctionDef)
+        for node in ast.walk(function)
+    )
 
 
 def layer_of(name: str) -> str | None:
@@ -141,6 +166,27 @@ def test_every_plugin_imports_in_one_direction() -> None:
         name = ".".join(file.relative_to(CHECKOUT).with_suffix("").parts)
         faults += faults_of(f"{COLLECTION}.{name}", file.read_text())
     assert faults == []
+
+
+def test_functions_import_only_in_files_that_say_what_starts_without() -> None:
+    root = CHECKOUT / "plugins" / "module_utils"
+    late = (path for path in root.rglob("*.py") if imports_late(path.read_text()))
+    names = {".".join(path.relative_to(root).with_suffix("").parts) for path in late}
+    assert sorted(names) == sorted(LATE)
+
+
+@pytest.mark.parametrize(
+    ("source", "late"),
+    [
+        ("from ..lint import keys", False),
+        ("def f():\n    from ..lint import keys", True),
+        ("class A:\n    def f(self):\n        from .b import x", True),
+        ("def f():\n    import ssl", False),
+        ("if t.TYPE_CHECKING:\n    from ..lint import keys", False),
+    ],
+)
+def test_import_in_a_function_is_late(source: str, late: bool) -> None:
+    assert imports_late(source) is late
 
 
 @pytest.mark.parametrize("folder", ["dev", "sandbox", "demos"])

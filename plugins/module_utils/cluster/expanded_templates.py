@@ -15,7 +15,6 @@ from ..api.client import METADATA, ApiClient
 from ..api.errors import Forbidden, NotFound, ServerFault
 from ..api.parallel import read_together
 from ..kubevirt.labels import needs_expansion
-from ..kubevirt.launcher import NETWORK_DEVICE, multus_networks
 from ..model.json_pointer import JSON
 from ..model.objects import Ref
 from ..model.snapshot import Snapshot, Unreadable, Workload
@@ -23,6 +22,8 @@ from .identity import unreadable
 
 _EXPANDED = "/apis/subresources.kubevirt.io/v1/namespaces/{}/virtualmachines/{}/expand-spec"
 _NETWORK = "/apis/k8s.cni.cncf.io/v1/namespaces/{}/network-attachment-definitions/{}"
+_NETWORK_DEVICE = "k8s.v1.cni.cncf.io/resourceName"
+"""Annotation on a NetworkAttachmentDefinition: the resource that a pod on the network requests."""
 
 
 def with_expanded_templates(
@@ -48,12 +49,9 @@ def with_expanded_templates(
         ref: answer for ref, answer in zip(unread, answers, strict=True) if isinstance(answer, dict)
     }
     expanded = {**snapshot.expanded, **templates}
-    networks = {
-        ref: names
-        for ref, vm in halted.items()
-        if ref not in snapshot.network_devices
-        and (names := multus_networks(expanded.get(ref, vm.template), ref.namespace))
-    }
+    networks = _networks(
+        {ref: expanded.get(ref, vm.template) for ref, vm in halted.items()}, snapshot
+    )
     if not unread and not networks:
         return snapshot
     gaps = dict.fromkeys(answer for answer in answers if isinstance(answer, Unreadable))
@@ -74,6 +72,20 @@ def _halted(snapshot: Snapshot, workloads: t.Collection[Ref]) -> dict[Ref, Workl
         and workload.kind.run_strategy
         and (workload.ref.namespace, workload.ref.name) not in running
     }
+
+
+def _networks(
+    halted: t.Mapping[Ref, JSON], snapshot: Snapshot
+) -> dict[Ref, tuple[tuple[str, str], ...]]:
+    """Namespace and name of the Multus networks in the templates of halted VMs of which no devices are read yet. What
+    knows launcher pods is imported where there is such a VM."""
+    unread = halted.keys() - snapshot.network_devices.keys()
+    if not unread:
+        return {}
+    from ..kubevirt.launcher import multus_networks
+
+    networks = {ref: multus_networks(halted[ref], ref.namespace) for ref in halted if ref in unread}
+    return {ref: names for ref, names in networks.items() if names}
 
 
 def _network_devices(
@@ -116,4 +128,4 @@ def _device(api: ApiClient, namespace: str, name: str) -> str | None:
         metadata = api.get(_NETWORK.format(namespace, name), accept=METADATA)["metadata"]
     except (Forbidden, NotFound):
         return None
-    return str((metadata.get("annotations") or {}).get(NETWORK_DEVICE) or "")
+    return str((metadata.get("annotations") or {}).get(_NETWORK_DEVICE) or "")

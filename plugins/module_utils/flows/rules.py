@@ -22,7 +22,6 @@ from ..interface.results import warn_once, writes_result
 from ..interface.runner import PartialFailure, task_error
 from ..kinds.registry import RULE_KINDS
 from ..kubevirt.moving import MIGRATION, RECREATION, RESTART
-from ..lint.registry import lint_of_writes
 from ..model.findings import (
     FINDING_NAMES,
     FORECAST_RESULT,
@@ -38,7 +37,7 @@ from ..model.json_pointer import JSON
 from ..model.objects import Ref
 from ..model.obstacle import Obstacle
 from ..model.rendering import Entry, listed, one_line, outcome, plural
-from ..model.rule import Avoid, PodSelector, RawTerms, RunOn
+from ..model.rule import Avoid, PodSelector, RawTerms, Rule, RunOn
 from ..model.snapshot import Snapshot
 from ..model.topology import Topology
 from ..model.write import Write
@@ -68,12 +67,11 @@ def run(module: AnsibleModule, api: ApiClient) -> dict[str, t.Any]:
     assumed = assumed_node_labels(params["assume_node_labels"], topology, faults)
     refusal = _forecast_refusal(params, faults)
     of_forecast = _findings_of_forecast(params, faults)
-    lint = lint_of_writes(topology)
     written = write_rules(
         api,
         replace(request, faults=(*faults, *request.faults)),
         check=module.check_mode,
-        extra_findings=lambda *plan: (*lint(*plan), *of_forecast),
+        extra_findings=lambda *plan: (*_lint(topology, *plan), *of_forecast),
         assumed=assumed if module.check_mode else {},
         refusal=refusal,
     )
@@ -87,6 +85,18 @@ def run(module: AnsibleModule, api: ApiClient) -> dict[str, t.Any]:
     if errors:
         raise PartialFailure(result, errors)
     return result
+
+
+def _lint(
+    topology: Topology, snapshot: Snapshot, rules: tuple[Rule, ...], writes: tuple[Write, ...]
+) -> t.Iterable[Finding]:
+    """The findings about what rules declare after the writes. Imported where rules are written: a task that removes
+    or restores them starts without the checks."""
+    if not rules:
+        return ()
+    from ..lint.registry import lint_of_writes
+
+    return lint_of_writes(topology)(snapshot, rules, writes)
 
 
 def _result(
@@ -108,7 +118,7 @@ def _result(
     if change := written.change():
         result["change"] = change
     if restoration := RESTORATIONS.get(params["state"]):
-        result |= restoration.result(written.as_workloads(plan.members), plan.findings)
+        result |= restoration().result(written.as_workloads(plan.members), plan.findings)
     return result
 
 
@@ -125,7 +135,7 @@ def entries(written: Written, state: str, *, check: bool) -> dict[str, JSON]:
     text = f"rules {'cannot' if check else 'could not'} be written"
     skipped = [Entry("not_written", text, failed)] if failed else []
     if restoration := RESTORATIONS.get(state):
-        restored, left = restoration.entries(written.plan, written.changes, check)
+        restored, left = restoration().entries(written.plan, written.changes, check)
         done, skipped = [*done, *restored], [*skipped, *left]
     elif not (done or skipped):
         done = [Entry("unchanged", "rules: nothing to change, all of them are written already")]
@@ -368,7 +378,7 @@ def _planned(
 ) -> tuple[Snapshot, RulesPlan]:
     """As `plan_with_instance_types`. Volumes are read if rules name nodes that these may not reach."""
     if restoration := RESTORATIONS.get(request.state):
-        return snapshot, restoration.plan(snapshot, request, extra_findings)
+        return snapshot, restoration().plan(snapshot, request, extra_findings)
     expanded, plan = plan_with_instance_types(api, snapshot, request, extra_findings)
     if not any(isinstance(rule.rule_type, (RunOn, Avoid, RawTerms)) for rule in request.rules):
         return snapshot, plan
@@ -388,7 +398,7 @@ def plan_with_instance_types(
     """The plan, and the snapshot with the expanded templates of the halted members that have an
     instance type: which VMs these are, only the plan knows."""
     if restoration := RESTORATIONS.get(request.state):
-        plan = restoration.plan(snapshot, request, extra_findings)
+        plan = restoration().plan(snapshot, request, extra_findings)
         return with_expanded_templates(api, snapshot, plan.members), plan
     plan = plan_rules(snapshot, request, extra_findings=extra_findings)
     expanded = with_expanded_templates(api, snapshot, plan.members)

@@ -17,7 +17,6 @@ from dataclasses import replace
 
 from ..kinds.stateful_set import partition_of
 from ..kubevirt import pools
-from ..lint.lint_input import LintInput
 from ..model.findings import Finding
 from ..model.json_pointer import ANNOTATIONS, MISSING, UPDATE_STRATEGY
 from ..model.kinds import HOLD
@@ -30,6 +29,9 @@ from ..rules.ownership import UnreadableAnnotation
 from ..rules.record import read_undo_record
 from ..view.view import ClusterView
 from .hold import hold_of
+
+if t.TYPE_CHECKING:
+    from ..lint.lint_input import LintInput
 
 
 def why_not_held(workload: Workload, platform: Platform) -> Obstacle | None:

@@ -188,10 +188,6 @@ def memory_overhead(spec: Object, platform: Platform) -> int:
     return overhead + 250 * _MIB * passt
 
 
-NETWORK_DEVICE = "k8s.v1.cni.cncf.io/resourceName"
-"""Annotation on a NetworkAttachmentDefinition: the resource that a pod on the network requests."""
-
-
 def multus_networks(template: Object, namespace: str) -> tuple[tuple[str, str], ...]:
     """Namespace and name of the NetworkAttachmentDefinition of each Multus network of a template in
     `namespace` (pkg/network/multus/nad.go, NetworkToResource)."""

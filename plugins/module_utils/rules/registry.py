@@ -4,8 +4,19 @@
 
 from __future__ import annotations
 
+import typing as t
+
 from ..holds import write as holds
-from ..undo import revert as undo
+
+if t.TYPE_CHECKING:
+    from .rules_plan import Restoration
+
+
+def _undo() -> Restoration:
+    from ..undo.revert import REVERT
+
+    return REVERT
+
 
 HOLDS = {
     "hold": holds.HOLDING,
@@ -13,6 +24,7 @@ HOLDS = {
 """How `workload_rollout: hold` sets the own rollout of a workload aside."""
 
 RESTORATIONS = {
-    **undo.RESTORATIONS,
+    "reverted": _undo,
 }
-"""The states of a rule set that restore workloads, beside those that write its rules."""
+"""The states of a rule set that restore workloads, beside those that write its rules: each is imported by the task
+that asks for it."""

@@ -131,9 +131,7 @@ def entries(
     return done, left
 
 
-RESTORATIONS: t.Mapping[str, Restoration] = {
-    "reverted": Restoration(plan_revert, restored_and_left, entries)
-}
+REVERT = Restoration(plan_revert, restored_and_left, entries)
 
 
 def _unread(request: RulesRequest, view: ClusterView) -> list[InputError]:

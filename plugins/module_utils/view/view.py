@@ -10,7 +10,9 @@ from collections import defaultdict
 from ..kubevirt.instances import InFlight, in_flight, instances, launcher_pods, pod_workload
 from ..model.objects import Labels, Pod, Ref
 from ..model.snapshot import Instance, Snapshot, Vmi, Workload
-from ..scheduler.index import Index
+
+if t.TYPE_CHECKING:
+    from ..scheduler.index import Index
 
 _Value = t.TypeVar("_Value")
 
@@ -132,7 +134,10 @@ class ClusterView:
 
     def new_index(self, pods: t.Iterable[Pod] | None = None) -> Index:
         """The scheduler's index, in its default configuration, of the pods as they run, or of other pods on the nodes.
-        It belongs to its caller, which may place and remove pods."""
+        It belongs to its caller, which may place and remove pods. Imported where pods are placed: what writes rules
+        starts without the scheduler."""
+        from ..scheduler.index import Index
+
         return Index(
             self.snapshot.nodes,
             self.snapshot.pods if pods is None else pods,
