@@ -22,6 +22,8 @@ MODULES = CHECKOUT / "plugins" / "modules"
 OBSTACLES = CHECKOUT / "plugins" / "module_utils" / "model" / "obstacle.py"
 FORECASTS = CHECKOUT / "plugins" / "module_utils" / "forecast" / "conclusion.py"
 DOCUMENT = CHECKOUT / "docs" / "troubleshooting.md"
+RUNBOOK = CHECKOUT / "docs" / "maintenance.md"
+"""Its findings have names of codes, too, and are explained there."""
 BEGIN = "<!-- codes: written by python -m dev.codes -->"
 END = "<!-- end of codes -->"
 
@@ -144,6 +146,10 @@ def codes_section() -> str:
 
 def _of_results() -> t.Iterator[str]:
     fields, obstacles = code_fields(), table(OBSTACLES)
+    elsewhere = {
+        code for field in fields if field.module != "node_maintenance" for code in field.codes
+    }
+    of_drains = set(re.findall(r"^\| `(\w+)` \|", RUNBOOK.read_text(), re.M)) - elsewhere
     explained: dict[str, str] = {}
     yield from ("## Codes of results", "")
     yield "A code is beside its text: `reason_code` beside `reason`, `stop_code` beside `stop_reason`."
@@ -154,8 +160,15 @@ def _of_results() -> t.Iterator[str]:
         of_section = [field for field in fields if field.heading == heading]
         codes = sorted({code for field in of_section for code in field.codes})
         yield from ("", f"### {heading}", "", f"{_places(of_section)}.")
+        findings = ", ".join(f"`{code}`" for code in codes if code in of_drains)
+        codes = [code for code in codes if code not in of_drains]
         if new := [code for code in codes if code not in explained]:
             yield from _table_of({code: obstacles[code] for code in new})
+        if findings:
+            yield from (
+                "",
+                f"Also {findings}: see [the findings of a drain](maintenance.md#findings).",
+            )
         yield from _explained_elsewhere(codes, explained, "Also " if new else "")
         explained.update(dict.fromkeys(new, heading))
 
