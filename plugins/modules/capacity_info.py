@@ -392,6 +392,21 @@ counts:
   sample:
     domains: 9
     impact: 1
+outcome:
+  description:
+    - What the result says for people, as lists of entries with C(code), C(text) and C(objects). A role prints them when
+      its job ends. The texts may change in a later release. See docs/architecture.md, B(What a result says for people).
+    - C(done) has V(capacity), V(with_impact), V(not_guaranteed) and V(unknown) for the domains by what is known of
+      their loss, and V(room_for).
+    - C(next) is V(make_room), V(raise_quota) or V(admission), by what keeps instances from having a node. It is empty
+      where RV(capacity) is V(green).
+  returned: success
+  type: dict
+  sample:
+    done:
+      - {code: capacity, text: "capacity if any one of these fails (node): green", objects: []}
+    skipped: []
+    next: []
 table:
   description: The state, the room that is left, and the failures with an impact as text.
   returned: success

@@ -439,6 +439,19 @@ permission_gaps:
         - What to do is in docs/troubleshooting.md, B(What could not be read).
       type: str
   sample: []
+outcome:
+  description:
+    - What the result says for people, as lists of entries with C(code), C(text) and C(objects). A role prints them when
+      its job ends. The texts may change in a later release. See docs/architecture.md, B(What a result says for people).
+    - C(done) has V(vms), and V(node), V(zone), V(none), V(unknown) and V(unproven) where RV(counts) has such VMs.
+  returned: success
+  type: dict
+  sample:
+    done:
+      - {code: vms, text: 5 VMs, objects: []}
+      - {code: node, text: 2 bound to one node, objects: []}
+    skipped: []
+    next: []
 table:
   description: All of it as text.
   returned: success

@@ -345,6 +345,21 @@ n_plus_1:
   returned: success
   type: str
   sample: "N+1: no for 6 of 6 nodes; without node w1: node w3 lacks 12.0 GiB memory for sap-4"
+outcome:
+  description:
+    - What the result says for people, as lists of entries with C(code), C(text) and C(objects). A role prints them when
+      its job ends. The texts may change in a later release. See docs/architecture.md, B(What a result says for people).
+    - C(done) has V(n_plus_1) or V(worst_forecast), then V(with_impact), V(not_guaranteed) and V(unknown) for the
+      domains by what is known of their loss, or V(no_impact).
+    - C(next) is V(make_room), V(raise_quota) or V(admission), by what keeps instances from having a node.
+  returned: success
+  type: dict
+  sample:
+    done:
+      - {code: worst_forecast, text: "worst forecast: impossible", objects: []}
+      - {code: with_impact, text: with an impact, objects: [zone-a (impossible)]}
+    skipped: []
+    next: []
 table:
   description:
     - The topology domains that have an impact when they fail, as text.

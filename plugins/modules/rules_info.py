@@ -220,6 +220,18 @@ permission_gaps:
         - What to do is in docs/troubleshooting.md, B(What could not be read).
       type: str
   sample: []
+outcome:
+  description:
+    - What the result says for people, as lists of entries with C(code), C(text) and C(objects). A role prints them when
+      its job ends. The texts may change in a later release. See docs/architecture.md, B(What a result says for people).
+    - C(done) has V(rules), and V(violated) with the violated rules. Then C(next) has V(rollout).
+  returned: success
+  type: dict
+  sample:
+    done:
+      - {code: rules, text: 3 rules, objects: []}
+    skipped: []
+    next: []
 table:
   description: The rules as a text table.
   returned: success

@@ -9,7 +9,6 @@ import typing as t
 from ansible_collections.virt.placement.plugins.module_utils.model.obstacle import OUTSIDE_OF_WINDOW
 from ansible_collections.virt.placement.plugins.module_utils.model.rendering import listed, plural
 from ansible_collections.virt.placement.plugins.plugin_utils.approval.plan_files import (
-    after_failure,
     carries_out_plan,
     plan_words,
     saved_words,
@@ -25,11 +24,8 @@ Parts = dict[str, t.Any]
 def rollout_parts(record: JobRecord) -> Parts:
     plan = record.last("rollout").get("plan") or {}
     planned = record.check_mode and not record.failures and plan.get("moves")
-    following = (
-        after_failure(record)
-        if record.failures
-        else [step for steps in NEXT_STEPS.values() for step in steps(record)]
-    )
+    held = () if record.failures else (steps(record) for steps in NEXT_STEPS.values())
+    following = [step for steps in held for step in steps]
     if planned:
         step = (
             "to make exactly these moves: launch the same job without check mode"

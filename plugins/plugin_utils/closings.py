@@ -6,17 +6,14 @@ from __future__ import annotations
 
 import typing as t
 
-from ansible_collections.virt.placement.plugins.module_utils.forecast.conclusion import (
-    OF_ADMISSION,
-    advice_on_admission,
-)
 from ansible_collections.virt.placement.plugins.module_utils.model.rendering import listed, plural
 from ansible_collections.virt.placement.plugins.module_utils.model.snapshot import unreadable_texts
 from ansible_collections.virt.placement.plugins.plugin_utils.approval.plan_files import (
-    after_failure,
+    carries_out_plan,
 )
 from ansible_collections.virt.placement.plugins.plugin_utils.closing import (
     AGAIN,
+    CORRECT_OR_PLAN,
     LAUNCH,
     NONE_WRITTEN,
     RELAUNCH,
@@ -35,11 +32,11 @@ from ansible_collections.virt.placement.plugins.plugin_utils.closing_unread impo
     unread,
     unread_texts,
 )
+from ansible_collections.virt.placement.plugins.plugin_utils.job_record import was_refused
 from ansible_collections.virt.placement.plugins.plugin_utils.registry import DONE, NEXT_STEPS
 from ansible_collections.virt.placement.plugins.plugin_utils.undo.own_change import (
     UNDO,
     before_undo,
-    none_written,
     undo_parts,
 )
 from ansible_collections.virt.placement.plugins.plugin_utils.verification import (
@@ -71,14 +68,14 @@ def closing_of(record: JobRecord, seconds: float) -> Closing:
     outcome = "failed" if failed else "checked" if record.check_mode else "done"
     reasons = _reasons(record, failed, parts.pop("and_then", "")) if failed else ()
     gaps = unread(record)
-    notes = before_undo(record).notes
+    notes = list(_results(before_undo(record).notes))
     forecasts = [x["forecast"] for x in notes if x["module"] == "forecast_info" and "forecast" in x]
     done = [*(f"forecast: {answer}" for answer in forecasts[-1:]), *joined(notes, "done")]
     following = joined(notes, "next")
     if name == "maintenance":  # it says of its nodes and VMs what was done, and which job is next
         done, following = [], []
     steps = (*after_unread(gaps), *parts["next_steps"], *(() if record.undo else following))
-    steps = steps or tuple(again(record) if failed else ())
+    steps = steps or tuple(_after_failure(record) if failed else ())
     parts["next_steps"] = tuple(dict.fromkeys(steps))
     return Closing(
         playbook=_TITLES.get(name) or name.replace("_", " ").capitalize(),
@@ -95,6 +92,31 @@ def closing_of(record: JobRecord, seconds: float) -> Closing:
             "skipped": (*parts["skipped"], *joined(notes, "skipped")),
         },
     )
+
+
+_WRITING = {"placement_apply", "placement_rollout", "placement_topology", "placement_undo"}
+"""Roles whose jobs write to clusters. A maintenance has steps of its own."""
+
+
+def _after_failure(record: JobRecord) -> list[str]:
+    """The next steps of a job that failed: only what was begun can be continued."""
+    if carries_out_plan(record):
+        return [CORRECT_OR_PLAN]
+    if record.begun:
+        return [RELAUNCH]
+    tried = [note for note in record.notes if not note["module"].endswith("_info")]
+    refused = all(was_refused(x) or has_entry(x, "done", "none_written") for x in tried)
+    if record.ended and record.role in _WRITING and refused and not record.check_mode:
+        return [f"{NONE_WRITTEN}{AGAIN}"]
+    return again(record)
+
+
+def _results(notes: t.Sequence[Parts]) -> t.Iterator[Parts]:
+    """What the tasks returned: of a module that only reads the last one, which is true now."""
+    last = {note["module"]: number for number, note in enumerate(notes)}
+    for number, note in enumerate(notes):
+        if not note["module"].endswith("_info") or last[note["module"]] == number:
+            yield note
 
 
 def _reasons(record: JobRecord, failed: t.Sequence[str], and_then: str) -> list[str]:
@@ -123,7 +145,6 @@ def _verify(record: JobRecord) -> Parts:
         "done": (
             *_verdicts(record),
             *_resting(record),
-            *_room(record),
             *(f"{words}{x}" for x in files),
         ),
         "next_steps": tuple(_after_verification(record)),
@@ -189,10 +210,6 @@ def _after_verification(record: JobRecord) -> t.Iterator[str]:
             "for what is down: bring its node back, or fence it once it is surely off; KubeVirt then starts VMs"
             " elsewhere"
         )
-    if record.failures and not summary:
-        yield from again(record)
-    elif record.failures and not summary.get("violated"):
-        yield from _after_room(record, f"{record.role}_keep_room_for")
 
 
 def _apply(record: JobRecord) -> Parts:
@@ -209,20 +226,12 @@ def _apply(record: JobRecord) -> Parts:
         "next_steps": tuple(_after_apply(record)),
         **undo,
         "done": (
-            *_room(record),
             *(line for lines in DONE.values() for line in lines(record)),
             *undo.get("done", ()),
             *_verdicts(record),
             *_resting(record),
         ),
     }
-
-
-def _room(record: JobRecord) -> t.Iterator[str]:
-    """Of a role that asks for room beside its own work."""
-    room = record.last("capacity_info").get("capacity")
-    if room:
-        yield f"capacity if any one of these fails ({listed(record.asked['keep_room_for'])}): {room}"
 
 
 def _undo(record: JobRecord) -> Parts:
@@ -236,18 +245,10 @@ def _undo(record: JobRecord) -> Parts:
 
 
 def _after_apply(record: JobRecord) -> t.Iterator[str]:
-    if record.failures and record.failed_task == "Show forecast":
-        yield "nothing was written: correct the cause, then launch this job, or its workflow for an approval, again"
-    elif none_written(record.last("rules")):
-        yield f"{NONE_WRITTEN}{AGAIN}"
-    elif record.failures and not record.of("rules"):
-        step = RELAUNCH if record.begun else f"{NONE_WRITTEN}{AGAIN}"
-        yield from _after_room(record, f"{record.role}_keep_room_for") or [step]
-    elif record.failures:
+    if record.failures:
         is_red = record.last("placement_info").get("summary")
         if not (is_red and has_entry(record.last("rollout"), "next", "skipped")):
-            steps = _after_verification(record) if is_red else ()
-            yield from [*steps] or after_failure(record)
+            yield from _after_verification(record) if is_red else ()
     elif record.check_mode:
         yield LAUNCH
     else:
@@ -256,149 +257,31 @@ def _after_apply(record: JobRecord) -> t.Iterator[str]:
         yield from (step for steps in NEXT_STEPS.values() for step in steps(record))
 
 
-def _topology(record: JobRecord) -> Parts:
-    return {
-        "asked": ("labels of nodes",),
-        "next_steps": tuple(after_failure(record)) if record.failures else (),
-    }
-
-
-_OF_QUOTAS = frozenset({"quota", "quota_unknown"})
-
-
-def _codes(domains: t.Iterable[Parts]) -> set[str]:
-    return {code for domain in domains for code in domain.get("codes") or ()}
-
-
-def _after_refusal(domains: t.Iterable[Parts]) -> tuple[str, ...]:
-    """The next step where pods may not be created, which more nodes would not change; empty elsewhere."""
-    if OF_ADMISSION.isdisjoint(codes := _codes(domains)):
-        return ()
-    return (
-        "for the pods that the lines above say may be refused:"
-        f" {advice_on_admission(codes)} Then launch the same job again",
-    )
-
-
-def _after_room(record: JobRecord, asks: str) -> tuple[str, ...]:
-    """The next step of a job that has failed since failures have no room. `asks`: the option that asks for it."""
-    domains = record.last("capacity_info").get("domains") if record.failures else ()
-    if not domains:
-        return ()
-    if (codes := _codes(domains)) and codes <= _OF_QUOTAS:  # another node would not help
-        return (
-            "raise the ResourceQuotas that the lines above name, or stop pods of their namespaces; then launch the same"
-            " job again",
-        )
-    return _after_refusal(domains) or (
-        "for the VMs that the lines above name: let them run on more nodes, add nodes, or shrink or stop VMs; or ask"
-        f" for less ({asks}); then launch the same job again",
-    )
+def _topology(_record: JobRecord) -> Parts:
+    return {"asked": ("labels of nodes",)}
 
 
 def _drill(record: JobRecord) -> Parts:
     options = record.asked
-    result = record.last("drill_info")
-    done = []
-    if "forecast" in result:
-        done = [result.get("n_plus_1") or f"worst forecast: {result['forecast']}"]
-        if result["domains"]:
-            done += _failures(result["domains"])
-        elif result["forecast"] == "unknown":
-            done.append("which have an impact is unknown, since not everything could be read")
-        else:
-            after = "failure has an impact after fencing"
-            done.append(f"no {after if options['event'] == 'failure' else 'drain has an impact'}")
     return {
-        "asked": (f"{options['event']} of each {', '.join(options['domains_of'])}, one at a time",),
-        "done": (*done, *_room(record)),
-        "next_steps": (
-            _after_refusal(result["domains"])
-            or (
-                "for what the lines above name, add nodes or room, or change the rules; then launch the same job again",
-            )
-            if record.failures and result.get("domains")
-            else _after_room(record, "placement_drill_keep_room_for")
-        ),
+        "asked": (f"{options['event']} of each {', '.join(options['domains_of'])}, one at a time",)
     }
-
-
-def _failures(domains: t.Sequence[Parts]) -> t.Iterator[str]:
-    """The domains of a drill by what is known of their loss: where it is `possible`, only the guarantee lacks."""
-    words: dict[str, list[str]] = {"with an impact": [], "not guaranteed": [], "unknown": []}
-    for domain in domains:
-        certain = domain["forecast"] == "impossible" or any(
-            domain.get(x) for x in ("not_recreated", "not_migratable")
-        )
-        less = "unknown" if domain["forecast"] == "unknown" else "not guaranteed"
-        words["with an impact" if certain else less].append(
-            f"{domain['domain']} ({domain['forecast']})"
-        )
-    for text, names in words.items():
-        if names:
-            yield f"{text}: {listed(names, 8)}"
-
-
-def _room_for(room: Parts, capacity: str) -> str:
-    size = (
-        f"of {room['instance_type']}"
-        if room["instance_type"]
-        else f"with {plural(room['cores'], 'core')}"
-    )
-    if capacity != "green":
-        return f"no room for more VMs {size} while the capacity is {capacity}"
-    if room["doubt"]:
-        return f"room for more VMs: unknown: {room['doubt']}"
-    if not room["at_least"]:
-        return f"room for no more VM {size} that is proven"
-    return f"room for at least {room['at_least']} more VMs {size}"
 
 
 def _capacity(record: JobRecord) -> Parts:
-    options = record.asked
-    result = record.last("capacity_info")
-    done = []
-    if "capacity" in result:
-        done = [f"capacity: {result['capacity']}"]
-        done += _failures(result["domains"])
-        if result["room_for"]:
-            done.append(_room_for(result["room_for"], result["capacity"]))
-    return {
-        "asked": (f"any one of these may fail: {', '.join(options['tolerate'])}",),
-        "done": tuple(done),
-        "next_steps": _after_room(record, "placement_capacity_tolerate"),
-    }
+    return {"asked": (f"any one of these may fail: {', '.join(record.asked['tolerate'])}",)}
 
 
 def _cpu(record: JobRecord) -> Parts:
-    namespaces = record.asked["namespaces"]
-    counts = record.last("cpu_info").get("counts") or {}
-    bound = {
-        "node": "bound to one node",
-        "zone": "bound to one zone",
-        "none": "without a node to start on",
-        "unknown": "unknown",
-        "unproven": "perhaps bound: libvirt may refuse the other nodes",
-    }
-    done = [plural(counts["vms"], "VM")] if counts else []
-    done += [f"{counts[name]} {text}" for name, text in bound.items() if counts.get(name)]
-    asked = f"CPU models of VMs of {listed(namespaces) if namespaces else 'all namespaces'}"
-    return {"asked": (asked,), "done": tuple(done), "next_steps": ()}
+    return {"asked": (f"CPU models of VMs of {_namespaces(record)}",)}
 
 
 def _rules(record: JobRecord) -> Parts:
-    namespaces = record.asked["namespaces"]
-    result = record.last("rules_info")
-    rules = result.get("rules")
-    bad = [x["name"] for x in rules or () if x["violated"]]
-    more = ", and whether there are more is unknown" if result.get("permission_gaps") else ""
-    done = [] if rules is None else [f"{plural(len(rules), 'rule')}{more}"]
-    done += [f"violated: {listed(bad, 8)}"] if bad else []
-    return {
-        "asked": (f"rules of {listed(namespaces) if namespaces else 'all namespaces'}",),
-        "done": tuple(done),
-        "next_steps": (TO_MOVE,) if bad else (),
-    }
+    return {"asked": (f"rules of {_namespaces(record)}",)}
+
+
+def _namespaces(record: JobRecord) -> str:
+    return listed(record.asked["namespaces"] or ["all namespaces"])
 
 
 def _drs_import(record: JobRecord) -> Parts:

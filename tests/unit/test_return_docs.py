@@ -25,6 +25,7 @@ WITHOUT_CONTAINS = {
     "labels": "label key to value",
     "node_labels": "label key to value to nodes, or node to label key to value",
     "missing": "topology name to nodes",
+    "outcome": "lists of entries, with fields that are the same in each module",
     "patch": "operations of RFC 6902",
     "placement": "fields of the Kubernetes API",
     "declaration": "options of a rule",

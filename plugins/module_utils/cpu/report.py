@@ -11,7 +11,7 @@ from functools import cached_property
 
 from ..model.findings import Finding
 from ..model.objects import Ref
-from ..model.rendering import columns, listed, plural, table_text
+from ..model.rendering import Entry, columns, listed, plural, table_text
 from ..view.view import ClusterView
 from .baseline import Baseline, baselines
 from .labels_of_nodes import NodeCpu, node_cpus
@@ -72,6 +72,21 @@ def cpu_report(view: ClusterView, covers: t.Callable[[Ref], bool], zone_key: str
     vms = tuple(ReachReader(view, cpus).vms(covers))
     shared = baselines(cpus, vms)
     return CpuReport(cpus, vms, shared, odd_nodes(cpus), model_changes(cpus, vms, shared))
+
+
+def entries(counts: t.Mapping[str, int]) -> t.Iterator[Entry]:
+    """How many VMs there are, and how many of them their CPU keeps from other nodes, for people."""
+    yield Entry("vms", plural(counts["vms"], "VM"))
+    texts = {
+        "node": "bound to one node",
+        "zone": "bound to one zone",
+        "none": "without a node to start on",
+        "unknown": "unknown",
+        "unproven": "perhaps bound: libvirt may refuse the other nodes",
+    }
+    for name, text in texts.items():
+        if counts[name]:
+            yield Entry(name, f"{counts[name]} {text}")
 
 
 def is_bound(vm: VmCpu) -> bool:

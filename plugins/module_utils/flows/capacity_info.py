@@ -8,10 +8,19 @@ import typing as t
 from dataclasses import replace
 
 from ..api.client import ApiClient
-from ..capacity.capacity import CapacityReport, Tolerated, VmSize, capacity, capacity_table
+from ..capacity.capacity import (
+    CapacityReport,
+    CapacityState,
+    RoomForVms,
+    Tolerated,
+    VmSize,
+    capacity,
+    capacity_table,
+)
 from ..cluster.read_instance_types import instance_types
 from ..forecast.change import ChangedCluster
 from ..forecast.doubts import relevant_gaps
+from ..forecast.drill_entries import domain_entries, room_steps
 from ..forecast.forecast import forecast
 from ..forecast.new_pods import new_pods
 from ..forecast.preemption import preempting_vms
@@ -21,7 +30,7 @@ from ..model.findings import InputError, InvalidInput
 from ..model.input import InputReader, by_likeness, shown
 from ..model.json_pointer import JSON
 from ..model.quantity import parse_quantity, whole_units
-from ..model.rendering import one_line
+from ..model.rendering import Entry, listed, one_line, outcome, plural
 from ..model.snapshot import Snapshot
 from ..model.topology import Topology
 from ..scheduler.framework import pod_key
@@ -31,6 +40,11 @@ from .forecast import Question, read_question, with_new_pods
 
 if t.TYPE_CHECKING:
     from ansible.module_utils.basic import AnsibleModule
+
+MAKE_ROOM = (
+    "for the VMs that the lines above name: let them run on more nodes, add nodes, or shrink or stop VMs; or ask for"
+    " less (option tolerate, for a job placement_capacity_tolerate or keep_room_for of its role)"
+)
 
 
 def run(module: AnsibleModule, api: ApiClient) -> dict[str, t.Any]:
@@ -57,7 +71,30 @@ def run(module: AnsibleModule, api: ApiClient) -> dict[str, t.Any]:
         "room_for": _room(report),
         "table": capacity_table(report, topology),
         **question.findings_as_json(module.warn, preempting),
+        **entries(report, module.params["tolerate"]),
     }
+
+
+def entries(report: CapacityReport, tolerate: t.Sequence[str]) -> dict[str, JSON]:
+    """The state, the failures by what is known of them, the room for more VMs, and what makes room, for people."""
+    drills, room = report.drills.drills, report.room
+    text = f"capacity if any one of these fails ({listed(tolerate, 8)}): {report.state}"
+    done = [Entry("capacity", text), *domain_entries(drills)]
+    done += [] if room is None else [Entry("room_for", _room_text(room, report.state))]
+    enough = report.state is CapacityState.GREEN
+    return outcome(done, following=() if enough else room_steps(drills, MAKE_ROOM))
+
+
+def _room_text(room: RoomForVms, state: CapacityState) -> str:
+    kind, cores = room.size.instance_type, plural(room.size.cores, "core")
+    size = f"of {kind}" if kind else f"with {cores}"
+    if state is not CapacityState.GREEN:
+        return f"no room for more VMs {size} while the capacity is {state}"
+    if room.doubt:
+        return f"room for more VMs: unknown: {room.doubt}"
+    if not room.at_least:
+        return f"room for no more VM {size} that is proven"
+    return f"room for at least {room.at_least} more VMs {size}"
 
 
 def _after(question: Question, change: ChangedCluster) -> tuple[Snapshot, set[str]]:

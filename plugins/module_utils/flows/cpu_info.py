@@ -12,13 +12,13 @@ from ..cluster.reading import ReadScope, read_snapshot
 from ..cpu.losses import ModelChange
 from ..cpu.model_patch import model_patch
 from ..cpu.reach import VmCpu
-from ..cpu.report import CpuReport, cpu_report, findings, is_bound, table
+from ..cpu.report import CpuReport, cpu_report, entries, findings, is_bound, table
 from ..interface.arguments import topology_of
 from ..interface.results import warn_once, warn_unreadable
 from ..kinds.registry import KINDS, KUBEVIRT_KINDS
 from ..kinds.virtual_machine import VMIS
 from ..model.json_pointer import JSON
-from ..model.rendering import as_json, one_line
+from ..model.rendering import as_json, one_line, outcome
 from ..model.snapshot import managed_by
 from ..view.selection import look_up, question_of
 from ..view.view import ClusterView, view_of
@@ -64,6 +64,7 @@ def run(module: AnsibleModule, api: ApiClient) -> dict[str, t.Any]:
         "findings": [finding.as_json() for finding in found],
         "permission_gaps": as_json(snapshot.unreadable),
         "table": table(report),
+        **outcome(entries(counts)),
     }
 
 

@@ -7,19 +7,21 @@ from __future__ import annotations
 import typing as t
 
 from ..api.client import ApiClient
-from ..forecast.conclusion import ForecastResult, worst_of
 from ..forecast.drill import Drill, DrillReport, drill
+from ..forecast.drill_entries import drill_entries, room_steps
 from ..forecast.drill_table import n_plus_1, table
 from ..interface.arguments import topology_of
 from ..interface.results import warn_unreadable
 from ..model.json_pointer import JSON
-from ..model.rendering import as_json, one_line
+from ..model.rendering import as_json, one_line, outcome
 from ..model.snapshot import unreadable_texts
 from ..model.topology import Topology
 from .forecast import read_question, with_new_pods
 
 if t.TYPE_CHECKING:
     from ansible.module_utils.basic import AnsibleModule
+
+ADD_ROOM = "for what the lines above name, add nodes or room, or change the rules"
 
 
 def run(module: AnsibleModule, api: ApiClient) -> dict[str, t.Any]:
@@ -43,15 +45,15 @@ def run(module: AnsibleModule, api: ApiClient) -> dict[str, t.Any]:
         "left_out": list(question.left_out),
         "table": "\n".join([str(result["table"]), *map(one_line, left_out)]),
         **question.findings_as_json(module.warn),
+        **outcome(drill_entries(report), following=room_steps(report.drills, ADD_ROOM)),
     }
 
 
 def drills_as_json(report: DrillReport, topology: Topology) -> dict[str, JSON]:
     """The domains whose loss has an impact are listed in full, the others by name."""
     impact = [drill for drill in report.drills if drill.has_impact]
-    worst = worst_of(drill.answer for drill in report.drills)
     return {
-        "forecast": str(ForecastResult.UNKNOWN if report.unreadable else worst),
+        "forecast": str(report.worst),
         "reasons": [one_line(f"unknown: {x}") for x in unreadable_texts(report.unreadable)],
         "event": report.event,
         "domains": [_drill(drill) for drill in impact],

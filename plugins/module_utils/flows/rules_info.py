@@ -19,7 +19,7 @@ from ..interface.results import warn_unreadable
 from ..kinds.virtual_machine import VMIS
 from ..model.json_pointer import JSON
 from ..model.objects import Ref
-from ..model.rendering import as_json, columns, table_text
+from ..model.rendering import TO_MOVE, Entry, as_json, columns, outcome, plural, table_text
 from ..model.rule import RuleId
 from ..model.snapshot import Unreadable, Workload
 from ..model.topology import Topology
@@ -63,7 +63,19 @@ def run(module: AnsibleModule, api: ApiClient) -> dict[str, t.Any]:
         "rules": rules,
         "permission_gaps": as_json(tuple(gaps)),
         "table": _table(rules),
+        **entries(rules, complete=not gaps),
     }
+
+
+def entries(rules: t.Sequence[t.Mapping[str, JSON]], *, complete: bool) -> dict[str, JSON]:
+    """How many rules there are, which are violated, and what repairs them, for people."""
+    more = "" if complete else ", and whether there are more is unknown"
+    done = [Entry("rules", f"{plural(len(rules), 'rule')}{more}")]
+    following = []
+    if violated := tuple(rule["name"] for rule in rules if rule["violated"]):
+        done.append(Entry("violated", "violated", violated))
+        following.append(TO_MOVE)
+    return outcome(done, following=following)
 
 
 @dataclass

@@ -24,7 +24,7 @@ from ..scheduler.nodes import NodeSet, takes_pods
 from ..view.view import ClusterView, view_of
 from .admission import PodAdmission
 from .bounds import competing_pods
-from .conclusion import WORSE, Conclusion, Doubt, ForecastResult, conclude
+from .conclusion import WORSE, Conclusion, Doubt, ForecastResult, conclude, worst_of
 from .decide import (
     NONE_FOUND,
     NOT_ALL_TRIED,
@@ -131,6 +131,15 @@ class DrillReport:
     unreadable: tuple[Unreadable, ...] = ()
     not_ready: frozenset[str] = frozenset()
     """Nodes that are down already. A drill of another node does not count their VMs."""
+
+    @property
+    def worst(self) -> ForecastResult:
+        """The worst answer of all drills."""
+        return (
+            ForecastResult.UNKNOWN
+            if self.unreadable
+            else worst_of(drill.answer for drill in self.drills)
+        )
 
 
 def drill(

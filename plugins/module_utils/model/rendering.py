@@ -48,6 +48,10 @@ class Entry:
     objects: tuple[str, ...] = ()
 
 
+TO_MOVE = Entry("rollout", "to move what violates a rule: playbook rollout")
+"""The next step where a move repairs a rule."""
+
+
 def outcome(
     done: t.Iterable[Entry] = (), skipped: t.Iterable[Entry] = (), following: t.Iterable[Entry] = ()
 ) -> dict[str, JSON]:

@@ -14,18 +14,10 @@ import typing as t
 from ansible_collections.virt.placement.plugins.module_utils.model.regular_file import (
     read_json_file,
 )
-from ansible_collections.virt.placement.plugins.plugin_utils.closing import (
-    AGAIN,
-    CORRECT_OR_PLAN,
-    NONE_WRITTEN,
-    RELAUNCH,
-)
-from ansible_collections.virt.placement.plugins.plugin_utils.closing_unread import again
 from ansible_collections.virt.placement.plugins.plugin_utils.job import NOTHING, Job, JobFailed
 from ansible_collections.virt.placement.plugins.plugin_utils.job_record import (
     JobRecord,
     Result,
-    was_refused,
 )
 from ansible_collections.virt.placement.plugins.plugin_utils.report.files import (
     ReportFile,
@@ -106,16 +98,6 @@ def carries_out_plan(record: JobRecord) -> bool:
     """Whether the job has a plan that it does not make itself. Nodes are put in service without one."""
     given = record.asked.get("plan_file") or record.asked.get("plan")
     return bool(given) and not record.check_mode and record.asked.get("state") != "in_service"
-
-
-def after_failure(record: JobRecord) -> list[str]:
-    """The next steps of a job that failed: only what was begun can be continued."""
-    if carries_out_plan(record):
-        return [CORRECT_OR_PLAN]
-    if record.begun:
-        return [RELAUNCH]
-    refused = record.notes and was_refused(record.notes[-1])
-    return [f"{NONE_WRITTEN}{AGAIN}"] if refused and not record.check_mode else again(record)
 
 
 def plan_words(record: JobRecord) -> str:

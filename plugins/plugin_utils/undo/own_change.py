@@ -10,14 +10,12 @@ from dataclasses import dataclass, replace
 from ansible_collections.virt.placement.plugins.module_utils.model.rendering import listed
 from ansible_collections.virt.placement.plugins.plugin_utils.closing import (
     Closing,
-    has_entry,
     joined,
 )
 from ansible_collections.virt.placement.plugins.plugin_utils.job import Job, JobFailed
 from ansible_collections.virt.placement.plugins.plugin_utils.job_record import (
     JobRecord,
     Result,
-    was_refused,
 )
 
 UNDO = "undo"
@@ -165,8 +163,3 @@ def _next_step(record: JobRecord, own: OwnChange, result: Result, outcome: str) 
     if result and not result["failed"]:
         return "the rules are as before this job; to move what violates one: playbook rollout"
     return f"correct the cause, then launch {undo}: it continues; or the same job, to go on with the rules"
-
-
-def none_written(result: Result) -> bool:
-    """Whether a task of rules has failed before its first write."""
-    return was_refused(result) or has_entry(result, "done", "none_written")

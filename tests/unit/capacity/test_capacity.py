@@ -15,6 +15,7 @@ from ansible_collections.virt.placement.plugins.module_utils.capacity.capacity i
     MOST_VMS,
     CapacityReport,
     CapacityState,
+    RoomForVms,
     Tolerated,
     VmSize,
     capacity,
@@ -24,9 +25,14 @@ from ansible_collections.virt.placement.plugins.module_utils.capacity.capacity i
 from ansible_collections.virt.placement.plugins.module_utils.flows import capacity_info
 from ansible_collections.virt.placement.plugins.module_utils.flows import forecast as flow
 from ansible_collections.virt.placement.plugins.module_utils.forecast.change import what_if
+from ansible_collections.virt.placement.plugins.module_utils.forecast.conclusion import (
+    ForecastResult,
+)
 from ansible_collections.virt.placement.plugins.module_utils.forecast.drained import drained
 from ansible_collections.virt.placement.plugins.module_utils.forecast.drill import (
+    Drill,
     DrillEngine,
+    DrillReport,
 )
 from ansible_collections.virt.placement.plugins.module_utils.forecast.drill import (
     drill as drill_of,
@@ -835,3 +841,32 @@ def test_green_with_rules_holds_wherever_they_move_vms(seed: int) -> None:
         pod["spec"]["nodeName"] = node
     for drill in report.drills.drills:
         assert replayed(made.snapshot(), drill.nodes, chance) == 0
+
+
+@pytest.mark.parametrize(
+    ("state", "text"),
+    [
+        (CapacityState.RED, "no room for more VMs with 4 cores while the capacity is red"),
+        (
+            CapacityState.POSSIBLE,
+            "no room for more VMs with 4 cores while the capacity is possible",
+        ),
+        (CapacityState.GREEN, "room for no more VM with 4 cores that is proven"),
+    ],
+)
+def test_entries_have_the_state_and_say_why_there_is_no_room(
+    state: CapacityState, text: str
+) -> None:
+    room = RoomForVms(VmSize(4, 1), 0, 0)
+    report = CapacityReport(
+        state, DrillReport("failure", (Drill(HOST, "n1", (), ForecastResult.POSSIBLE),)), room
+    )
+    made = capacity_info.entries(report, ["node", "zone"])["outcome"]
+    assert [": ".join([x["text"], *x["objects"]]) for x in made["done"]] == [
+        f"capacity if any one of these fails (node, zone): {state}",
+        "not guaranteed: n1 (possible)",
+        text,
+    ]
+    steps = [x["text"] for x in made["next"]]
+    assert bool(steps) == (state is not CapacityState.GREEN)
+    assert all("let them run on more nodes, add" in x and "option tolerate" in x for x in steps)

@@ -9,7 +9,11 @@ from unittest import mock
 
 import pytest
 
-from ansible_collections.virt.placement.plugins.module_utils.cpu.report import findings, table
+from ansible_collections.virt.placement.plugins.module_utils.cpu.report import (
+    entries,
+    findings,
+    table,
+)
 from ansible_collections.virt.placement.plugins.module_utils.flows import cpu_info
 from ansible_collections.virt.placement.plugins.module_utils.model.snapshot import Unreadable
 
@@ -231,3 +235,12 @@ def test_table_names_the_zone_out_of_which_doubtful_nodes_alone_lead() -> None:
 
     assert lines[0] == "1 VM on 3 nodes: 1 perhaps bound: libvirt may refuse the other nodes"
     assert any("its zone, maybe" in line and "that 1 node fits its CPU" in line for line in lines)
+
+
+def test_entries_have_the_vms_that_are_bound() -> None:
+    counts = {"vms": 5, "nodes": 6, "free": 3, "zone": 0, "node": 2, "none": 0, "unknown": 0}
+    assert [(x.code, x.text) for x in entries({**counts, "unproven": 1})] == [
+        ("vms", "5 VMs"),
+        ("node", "2 bound to one node"),
+        ("unproven", "1 perhaps bound: libvirt may refuse the other nodes"),
+    ]
