@@ -13,7 +13,7 @@ import typing as t
 from ansible_collections.virt.placement.plugins.module_utils.model.findings import (
     ONLY_OF_FORECASTS,
 )
-from ansible_collections.virt.placement.plugins.plugin_utils.job_record import is_in_role
+from ansible_collections.virt.placement.plugins.plugin_utils.job_record import role_of
 from ansible_collections.virt.placement.plugins.plugin_utils.kubeconfig import (
     KubeconfigAction,
     Result,
@@ -25,7 +25,7 @@ class ActionModule(KubeconfigAction):
 
     def _work(self, task_vars: Result) -> Result:
         ran = super()._work(task_vars)
-        return with_other_warnings(ran) if is_in_role(self._task) else ran
+        return with_other_warnings(ran) if role_of(self._task) else ran
 
 
 def with_other_warnings(ran: Result) -> Result:

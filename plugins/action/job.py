@@ -36,7 +36,7 @@ class ActionModule(ActionBase):
                 f"role and stage are required, and stage is one of {', '.join(STAGES)};"
                 " the roles of virt.placement call this action, playbooks need not"
             )
-        job = Job(self, task_vars or {})
+        job = Job(self, self._task, task_vars or {})
         try:
             if stage != "check" and not job.record.compared and len(job.hosts) > 1:
                 job.record.compared = True

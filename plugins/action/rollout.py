@@ -19,6 +19,9 @@ import typing as t
 from ansible.errors import AnsibleActionFail
 
 from ansible_collections.virt.placement.plugins.module_utils.model.rendering import one_line
+from ansible_collections.virt.placement.plugins.plugin_utils.ansible_internals import (
+    remove_decrypted_files,
+)
 from ansible_collections.virt.placement.plugins.plugin_utils.job import QUIET
 from ansible_collections.virt.placement.plugins.plugin_utils.job_record import has_crashed
 from ansible_collections.virt.placement.plugins.plugin_utils.kubeconfig import (
@@ -127,7 +130,7 @@ class ActionModule(KubeconfigAction):
             state = {**(self._task.args.get("step_state") or {}), **run}
             return self._run_module({**self._task.args, "step_state": state}, task_vars)
         finally:
-            self._loader.cleanup_all_tmp_files()
+            remove_decrypted_files(self)
 
     def _end_with_parent(self) -> None:
         """End this worker process when `ansible-playbook` is killed. Otherwise it would continue, and its output
@@ -137,7 +140,7 @@ class ActionModule(KubeconfigAction):
         def end() -> None:
             if self._interrupted.is_set():
                 time.sleep(GOODBYE)
-            self._loader.cleanup_all_tmp_files()
+            remove_decrypted_files(self)
             os._exit(1)
 
         when_parent_is_gone(os.getppid(), end)
@@ -174,7 +177,7 @@ class ActionModule(KubeconfigAction):
             text = "".join(f"[{host}] {line}\n" for line in map(one_line, lines))
             with contextlib.suppress(OSError):
                 os.write(self._terminal, text.encode())
-        self._loader.cleanup_all_tmp_files()
+        remove_decrypted_files(self)
         os._exit(1)
 
     def _unread(self, step: Result) -> list[str]:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from ansible_collections.virt.placement.plugins.action.forecast_info import with_other_warnings
 from ansible_collections.virt.placement.plugins.module_utils.model.findings import FORECAST_RESULT
-from ansible_collections.virt.placement.plugins.plugin_utils.job_record import is_in_role
+from ansible_collections.virt.placement.plugins.plugin_utils.job_record import role_of
 from ansible_collections.virt.placement.plugins.plugin_utils.kubeconfig import (
     KubeconfigAction,
     Result,
@@ -43,7 +43,7 @@ class ActionModule(KubeconfigAction):
                 return forecast
             arguments["forecast"] = {name: forecast[name] for name in FORECAST_RESULT}
         ran = self._run_module(arguments, task_vars)
-        printed = "forecast" in self._task.args and is_in_role(self._task)
+        printed = "forecast" in self._task.args and role_of(self._task)
         return with_other_warnings(ran) if printed else ran
 
 

@@ -48,6 +48,7 @@ import typing as t
 from ansible.errors import AnsibleLookupError
 from ansible.plugins.lookup import LookupBase
 
+from ansible_collections.virt.placement.plugins.plugin_utils.ansible_internals import templated
 from ansible_collections.virt.placement.plugins.plugin_utils.controller import (
     PREFIX,
     answer_fault,
@@ -92,4 +93,4 @@ class LookupModule(LookupBase):
         }
 
     def _value(self, name: str) -> t.Any:
-        return self._templar.template(self._known[f"{PREFIX}{name}"])
+        return templated(self, self._known[f"{PREFIX}{name}"])

@@ -57,6 +57,7 @@ import typing as t
 from ansible.errors import AnsibleLookupError
 from ansible.plugins.lookup import LookupBase
 
+from ansible_collections.virt.placement.plugins.plugin_utils.ansible_internals import templated
 from ansible_collections.virt.placement.plugins.plugin_utils.controller import (
     INTERNAL,
     OBJECTS,
@@ -118,9 +119,7 @@ class LookupModule(LookupBase):
         raise AnsibleLookupError(f"controller_faults has no question {question}")
 
     def _values(self, *names: str) -> dict[str, t.Any]:
-        return {
-            name: self._templar.template(self._names[name]) for name in names if name in self._names
-        }
+        return {name: templated(self, self._names[name]) for name in names if name in self._names}
 
     def _existing(self) -> dict[str, list[str]]:
         credentials = ("project_credential", "choices_credential", "credentials")

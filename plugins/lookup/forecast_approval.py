@@ -42,6 +42,7 @@ import typing as t
 from ansible.errors import AnsibleLookupError
 from ansible.plugins.lookup import LookupBase
 
+from ansible_collections.virt.placement.plugins.plugin_utils.ansible_internals import templated
 from ansible_collections.virt.placement.plugins.plugin_utils.approval.forecast import (
     approval_faults,
     rule_set_of,
@@ -79,4 +80,4 @@ class LookupModule(LookupBase):
         raise AnsibleLookupError(f"forecast_approval has no question {question}")
 
     def _value(self, name: str) -> t.Any:
-        return self._templar.template(self._known[name]) if name in self._known else None
+        return templated(self, self._known[name]) if name in self._known else None

@@ -44,11 +44,13 @@ _raw:
       elements: str
 """
 
+import functools
 import typing as t
 
 from ansible.errors import AnsibleLookupError
 from ansible.plugins.lookup import LookupBase
 
+from ansible_collections.virt.placement.plugins.plugin_utils.ansible_internals import templated
 from ansible_collections.virt.placement.plugins.plugin_utils.role_variables import (
     ROLES,
     role_options,
@@ -64,5 +66,5 @@ class LookupModule(LookupBase):
         (role,) = terms
         if not (ROLES / role / "meta" / "argument_specs.yml").is_file():
             raise AnsibleLookupError(f"virt.placement has no role {role}")
-        options, errors = role_options(role, variables or {}, self._templar.template)
+        options, errors = role_options(role, variables or {}, functools.partial(templated, self))
         return [{"options": options, "errors": errors}]

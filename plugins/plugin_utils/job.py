@@ -8,6 +8,7 @@ A role has few tasks, since Ansible prints three lines for each, also for one th
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import signal
 import typing as t
@@ -21,6 +22,11 @@ from ansible_collections.virt.placement.plugins.module_utils.api.errors import (
 )
 from ansible_collections.virt.placement.plugins.module_utils.api.yaml_text import load_yaml
 from ansible_collections.virt.placement.plugins.module_utils.model.rendering import listed, plural
+from ansible_collections.virt.placement.plugins.plugin_utils.ansible_internals import (
+    plugin_of,
+    raised_message,
+    templated,
+)
 from ansible_collections.virt.placement.plugins.plugin_utils.job_record import (
     FOREIGN,
     JobRecord,
@@ -38,6 +44,7 @@ from ansible_collections.virt.placement.plugins.plugin_utils.role_variables impo
 from ansible_collections.virt.placement.plugins.plugin_utils.terminal import show_lines
 
 if t.TYPE_CHECKING:
+    from ansible.playbook.task import Task
     from ansible.plugins.action import ActionBase
 
 NOTHING = "Nothing was changed."
@@ -71,21 +78,21 @@ class JobFailed(Exception):
 class Job:
     """`arguments` are those of the task."""
 
-    def __init__(self, action: ActionBase, task_vars: Result) -> None:
-        self._action = action
+    def __init__(self, action: ActionBase, task: Task, task_vars: Result) -> None:
+        self._action, self._task = action, task
         self._task_vars = task_vars
-        self.arguments: Result = dict(action._task.args)
+        self.arguments: Result = dict(task.args)
         self.role = str(self.arguments["role"])
         self.host = str(task_vars.get("inventory_hostname", ""))
-        self.check_mode = bool(action._task.check_mode)
+        self.check_mode = bool(task.check_mode)
         self.changed = False
         self.warnings: list[t.Any] = []
         self.diffs: list[t.Any] = []
-        self.record: JobRecord = read_record(self.host, play_of(action._task)) or self.begun()
+        self.record: JobRecord = read_record(self.host, play_of(task)) or self.begun()
 
     def begun(self) -> JobRecord:
         """A new record, at the first task of the role."""
-        play = play_of(self._action._task)
+        play = play_of(self._task)
         self.record = new_record(self.role, self.host, play, check_mode=self.check_mode)
         self.record.failure_before = self._failure_of_a_task
         return self.record
@@ -135,11 +142,11 @@ class Job:
 
     @property
     def task_name(self) -> str:
-        return str(self._action._task.name)
+        return str(self._task.name)
 
     def read_options(self) -> tuple[Result, list[str]]:
         """The variables of the role, converted, and what is wrong with them."""
-        template = self._action._templar.template
+        template = functools.partial(templated, self._action)
         return role_options(self.role, self._task_vars, template)
 
     def variable(self, name: str) -> t.Any:
@@ -148,7 +155,7 @@ class Job:
         return value if isinstance(value, dict) and not value.get("skipped") else None
 
     def show(self, lines: t.Iterable[str], color: str | None = None) -> None:
-        show_lines(self._action._task, self.host, lines, color)
+        show_lines(self._task, self.host, lines, color)
 
     def complain(self, lines: t.Sequence[str], lead: str | None = None) -> None:
         """Errors of this task that end the job later, after what else it can do. `lead` is that of a JobRecord."""
@@ -169,23 +176,14 @@ class Job:
         """What the module returns. `check`: it only looks, in check mode. JobFailed where it fails, unless it
         `may_fail`. `quiet`: it shows no progress. `table`: the caller prints its table, with what could not
         be read."""
-        action = self._action
         name = f"virt.placement.{module}"
-        task = action._task.copy()
+        task = self._task.copy()
         task.action = name
         task.check_mode = check or self.check_mode
         own = {"role", "stage", "nodes", "node", "lines", "failures", "publish"}
         shared = {key: value for key, value in self.arguments.items() if key not in own}
         task.args = {**shared, **self._defaults_of(name), **arguments}
-        plugin = action._shared_loader_obj.action_loader.get(
-            name,
-            task=task,
-            connection=action._connection,
-            play_context=action._play_context,
-            loader=action._loader,
-            templar=action._templar,
-            shared_loader_obj=action._shared_loader_obj,
-        )
+        plugin = plugin_of(self._action, name, task)
         told = {name: True for name, yes in ((QUIET, quiet), (TABLE, table)) if yes}
         try:
             result: Result = plugin.run(task_vars={**self._task_vars, WITHIN: True, **told})
@@ -206,9 +204,9 @@ class Job:
     def _defaults_of(self, name: str) -> Result:
         """module_defaults of the module itself. Those of its groups are in the arguments of the task."""
         merged: Result = {}
-        for defaults in self._action._task.module_defaults or ():
+        for defaults in self._task.module_defaults or ():
             merged |= defaults.get(name) or {}
-        return dict(self._action._templar.template(merged)) if merged else {}
+        return dict(templated(self._action, merged)) if merged else {}
 
     def end(self, error: JobFailed) -> Result:
         """The result of a task that fails. Its lines are printed, and not repeated in the result."""
@@ -256,11 +254,6 @@ def failed_result(
     return {"failed": True, "msg": f"{task_name} has failed: see the lines above."}
 
 
-def published(data: Result) -> Result:
-    """The part of a result by which Ansible publishes statistics, as set_stats does."""
-    return {"ansible_stats": {"data": data, "aggregate": True, "per_host": False}}
-
-
 TRACEBACK = "To see the traceback, set ANSIBLE_DISPLAY_TRACEBACK=always, and before ansible-core 2.19 give -vvv."
 
 
@@ -292,10 +285,8 @@ def reasons_of(result: Result) -> list[str]:
 def _end_of_module(result: Result) -> str:
     """The signal that killed a module, else the last line of its exception, else of what it printed, or its exit code;
     and what to do."""
-    raised = getattr(getattr(result.get("exception"), "event", None), "msg", "")
-    printed = str(
-        result.get("module_stderr", raised)
-    )  # none of an exception from ansible-core 2.19 on
+    # from ansible-core 2.19 on a module that raises has printed nothing
+    printed = str(result.get("module_stderr", raised_message(result)))
     if killed := _SIGNALS.get(result.get("rc", 0)):
         short = "; where memory is short, raise the memory limit of its pod or node"
         return f"{killed} killed its process{short if killed == 'SIGKILL' else ''}."

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import typing as t
 
+from ansible_collections.virt.placement.plugins.plugin_utils.ansible_internals import statistics
 from ansible_collections.virt.placement.plugins.plugin_utils.approval.planned_maintenance import (
     approved_maintenance,
     note_plan,
@@ -24,7 +25,6 @@ from ansible_collections.virt.placement.plugins.plugin_utils.job import (
     Job,
     JobFailed,
     lines_of,
-    published,
 )
 from ansible_collections.virt.placement.plugins.plugin_utils.job_record import Result
 from ansible_collections.virt.placement.plugins.plugin_utils.job_verify import verify_placement
@@ -596,4 +596,4 @@ def _published(job: Job, **returned: t.Any) -> Result:
     """Statistics are published at once, so that a job that ends early has those of what was done."""
     states = job.record.maintenance["states"]
     data = {"placement_maintenance": {job.host: states}} if states else {}
-    return {**returned, **published(data)}
+    return {**returned, **statistics(data)}

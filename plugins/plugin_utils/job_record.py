@@ -17,9 +17,11 @@ import typing as t
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
-from ansible import constants as C  # noqa: N812
-
 from ansible_collections.virt.placement.plugins.module_utils.model.rendering import listed, one_line
+from ansible_collections.virt.placement.plugins.plugin_utils.ansible_internals import (
+    folder_of_run,
+    is_time_limit,
+)
 from ansible_collections.virt.placement.plugins.plugin_utils.closing import reason_of
 from ansible_collections.virt.placement.plugins.plugin_utils.role_variables import ROLES
 from ansible_collections.virt.placement.plugins.plugin_utils.verification import new_members
@@ -122,9 +124,8 @@ class JobRecord:
         self.notes.append({"module": module, "failed": has_failed(result), **kept})
 
     def cut(self, error: BaseException, task: Task) -> None:
-        """The task ends by this exception. That of Ansible's limit of time is none of Exception, and has no name that
-        all releases share (ansible-core, executor/task_executor.py)."""
-        if task.timeout and not isinstance(error, (Exception, KeyboardInterrupt, SystemExit)):
+        """The task ends by this exception."""
+        if task.timeout and is_time_limit(error):
             self.cut_by = (
                 f"the task's timeout of {task.timeout} s ended it (keyword timeout of the task or of what is around it,"
                 " else ANSIBLE_TASK_TIMEOUT). Raise or remove it; run_timeout of this collection bounds a run in order"
@@ -240,19 +241,16 @@ def new_record(role: str, host: str, play: str, *, check_mode: bool) -> JobRecor
 
 def play_of(task: Task) -> str:
     """Where the play of a task is written. Each batch of a play with `serial` is another object."""
-    play = getattr(task._parent, "_play", None)
-    return str(play.get_path()) if play is not None else ""
+    return str(task.get_play().get_path())
 
 
-def is_in_role(task: Task) -> bool:
-    """Whether a task is written in a role of this collection. Tasks of a user that a role includes are not."""
-    role = getattr(task, "_role", None)
-    folder = Path(str(role._role_path)) if role is not None else None
-    if folder is None or folder.name not in {path.name for path in ROLES.iterdir()}:
-        return False
-    return str(task.get_path()).startswith(f"{folder}{os.sep}")
+def role_of(task: Task) -> str:
+    """The role of this collection in which the task is written; empty in a playbook, and in tasks of a user that a role
+    includes."""
+    written = Path(str(task.get_path()).rpartition(":")[0]).resolve()
+    return written.relative_to(ROLES).parts[0] if written.is_relative_to(ROLES) else ""
 
 
 def _path(host: str) -> Path:
     name = hashlib.sha256(host.encode()).hexdigest()[:16]
-    return Path(C.DEFAULT_LOCAL_TMP) / f"virt-placement-job-{name}.json"
+    return folder_of_run() / f"virt-placement-job-{name}.json"

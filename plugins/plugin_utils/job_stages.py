@@ -14,6 +14,7 @@ from ansible_collections.virt.placement.plugins.plugin_utils import (
     job_verify,
     registry,
 )
+from ansible_collections.virt.placement.plugins.plugin_utils.ansible_internals import statistics
 from ansible_collections.virt.placement.plugins.plugin_utils.approval import plan_files
 from ansible_collections.virt.placement.plugins.plugin_utils.capacity import room
 from ansible_collections.virt.placement.plugins.plugin_utils.closing import ARTIFACT
@@ -22,7 +23,6 @@ from ansible_collections.virt.placement.plugins.plugin_utils.job import (
     NOTHING,
     Job,
     JobFailed,
-    published,
 )
 from ansible_collections.virt.placement.plugins.plugin_utils.job_record import Result
 from ansible_collections.virt.placement.plugins.plugin_utils.rule_table import (
@@ -93,7 +93,7 @@ def show(job: Job) -> Result:
     if errors := [str(line) for line in job.arguments.get("failures") or ()]:
         raise JobFailed(errors)
     if data := job.arguments.get("publish"):
-        return published(data)
+        return statistics(data)
     return {}
 
 
@@ -154,7 +154,7 @@ def close(job: Job) -> Result:
             data["placement_capacity"] = {job.host: {name: note[name] for name in names}}
     if errors:
         raise JobFailed([])
-    return published(data)
+    return statistics(data)
 
 
 STAGES: dict[str, t.Callable[[Job], Result]] = {

@@ -19,9 +19,7 @@ import time
 import types
 import typing as t
 
-from ansible import constants as C  # noqa: N812
 from ansible.errors import AnsibleActionFail, AnsibleError
-from ansible.module_utils.parsing.convert_bool import boolean
 from ansible.plugins.action import ActionBase
 
 from ansible_collections.virt.placement.plugins.module_utils.api.progress_pipe import (
@@ -29,6 +27,15 @@ from ansible_collections.virt.placement.plugins.module_utils.api.progress_pipe i
     PROGRESS,
 )
 from ansible_collections.virt.placement.plugins.module_utils.interface.results import PRINTED
+from ansible_collections.virt.placement.plugins.plugin_utils.ansible_internals import (
+    becomes,
+    find_file,
+    is_local,
+    plugin_of,
+    remove_decrypted_files,
+    shows_invocation,
+    with_invocation,
+)
 from ansible_collections.virt.placement.plugins.plugin_utils.job import (
     TABLE,
     WITHIN,
@@ -41,21 +48,17 @@ from ansible_collections.virt.placement.plugins.plugin_utils.job import (
 from ansible_collections.virt.placement.plugins.plugin_utils.job_record import (
     JobRecord,
     has_failed,
-    is_in_role,
     new_record,
     own_result,
     play_of,
     read_record,
+    role_of,
 )
 from ansible_collections.virt.placement.plugins.plugin_utils.outage import Waiting
 from ansible_collections.virt.placement.plugins.plugin_utils.progress_pipe import PipeReader
 from ansible_collections.virt.placement.plugins.plugin_utils.terminal import show_lines
 
 AUTHENTICATION = "kubernetes.core.k8s_info"
-
-INVOCATION = "ansible_inject_invocation"
-"""Variable by which a result has its `invocation`, in ansible-core before 2.21 each one (config/base.yml,
-INJECT_INVOCATION). `own_result` knows by it a failure for options, which has nothing else of the module."""
 
 Result = dict[str, t.Any]
 
@@ -84,7 +87,7 @@ class KubeconfigAction(ActionBase):
         """What comes of the task. In a role of this collection it is noted for the end of the job, and an error is
         printed as lines."""
         host = str(task_vars.get("inventory_hostname", ""))
-        if WITHIN in task_vars or not is_in_role(self._task):
+        if WITHIN in task_vars or not role_of(self._task):
             return self._work(task_vars)
         record = read_record(host, play_of(self._task)) or self._begun_late(host)
         lines: list[str] = []
@@ -119,7 +122,7 @@ class KubeconfigAction(ActionBase):
 
     def _begun_late(self, host: str) -> JobRecord:
         """The record of a role whose first task Ansible has left out."""
-        role = os.path.basename(str(self._task._role._role_path))
+        role = role_of(self._task)
         check_mode = bool(self._task.check_mode)
         return new_record(role, host, play_of(self._task), check_mode=check_mode)
 
@@ -133,7 +136,7 @@ class KubeconfigAction(ActionBase):
         before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
 
         def end(number: int, frame: types.FrameType | None) -> None:
-            self._loader.cleanup_all_tmp_files()
+            remove_decrypted_files(self)
             signal.signal(number, before[signal.Signals(number)] or signal.SIG_DFL)
             os.kill(os.getpid(), number)
 
@@ -158,14 +161,13 @@ class KubeconfigAction(ActionBase):
         except AnsibleError as error:
             return {"failed": True, "msg": str(error)}
         host = str(task_vars.get("inventory_hostname", ""))
-        shown = task_vars.get(INVOCATION, getattr(C, "INJECT_INVOCATION", True))
 
         def run() -> Result:
-            variables = {**task_vars, INVOCATION: True}
+            variables = with_invocation(task_vars)  # own_result knows a failure by it
             ran: Result = self._execute_module(module, module_args=arguments, task_vars=variables)
-            self._remove_tmp_path(self._connection._shell.tmpdir)
+            self.cleanup(force=True)
             own = own_result(ran, self.RETURNS)
-            if not boolean(shown, strict=False):
+            if not shows_invocation(task_vars):
                 own.pop("invocation", None)
             return own
 
@@ -181,7 +183,7 @@ class KubeconfigAction(ActionBase):
 
     def _goes_on(self, task_vars: Result) -> bool:
         """Whether the task is part of a job that has begun something."""
-        if WITHIN not in task_vars and not is_in_role(self._task):
+        if WITHIN not in task_vars and not role_of(self._task):
             return False
         record = read_record(str(task_vars.get("inventory_hostname", "")), play_of(self._task))
         return record is not None and record.has_begun
@@ -213,7 +215,7 @@ class KubeconfigAction(ActionBase):
     @contextlib.contextmanager
     def _table_printed(self, task_vars: Result) -> t.Iterator[None]:
         """Tell a module on this host that the role prints its table."""
-        prints = self.TABLE and WITHIN not in task_vars and is_in_role(self._task)
+        prints = self.TABLE and WITHIN not in task_vars and role_of(self._task)
         if not prints and TABLE not in task_vars:
             yield
             return
@@ -225,7 +227,7 @@ class KubeconfigAction(ActionBase):
 
     def _open_pipe(self, host: str) -> PipeReader | None:
         """None where the module runs elsewhere, or as another user: its lines come when it has ended, if at all."""
-        if self._connection.transport != "local" or self._play_context.become or self._task.no_log:
+        if not is_local(self) or becomes(self) or self._task.no_log:
             return None
         return PipeReader(lambda line: show_lines(self._task, host, [line]))
 
@@ -234,18 +236,10 @@ class KubeconfigAction(ActionBase):
         that plugin is for us, and it copies all arguments, of which there may be thousands."""
         if not arguments.get("kubeconfig"):
             return
-        action = self._shared_loader_obj.action_loader.get(
-            AUTHENTICATION,
-            task=self._task,
-            connection=self._connection,
-            play_context=self._play_context,
-            loader=self._loader,
-            templar=self._templar,
-            shared_loader_obj=self._shared_loader_obj,
-        )
+        action = plugin_of(self, AUTHENTICATION)
         if action is None:
             raise AnsibleActionFail("the collection kubernetes.core is not installed")
-        remote = self._connection.transport != "local"
+        remote = not is_local(self)
         if not remote and isinstance(arguments["kubeconfig"], str):
             self._check_files(arguments["kubeconfig"])
         action.get_kubeconfig(arguments["kubeconfig"], remote, arguments)
@@ -255,7 +249,7 @@ class KubeconfigAction(ActionBase):
         this collection has."""
         for name in kubeconfig.split(os.pathsep):
             try:
-                path = self._find_needle("files", name)
+                path = find_file(self, name)
             except AnsibleError:
                 raise AnsibleActionFail(
                     f"kubeconfig: there is no file {name} on the controller, neither there nor"

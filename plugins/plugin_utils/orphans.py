@@ -12,14 +12,13 @@ finish.
 from __future__ import annotations
 
 import os
-import sys
 import threading
 import time
 import typing as t
 
-POLL = 0.5
+from ansible_collections.virt.placement.plugins.plugin_utils.ansible_internals import is_in_pause
 
-_PAUSE = os.path.join("plugins", "action", "pause.py")
+POLL = 0.5
 
 _watched: list[int] = []
 
@@ -51,15 +50,6 @@ def _watch() -> None:
 
 
 def _end_in_pause() -> None:
-    while not _is_in_pause():
+    while not is_in_pause():
         time.sleep(POLL)
     os._exit(1)
-
-
-def _is_in_pause() -> bool:
-    frame = sys._current_frames().get(threading.main_thread().ident or 0)
-    while frame is not None:
-        if frame.f_code.co_filename.endswith(_PAUSE):
-            return True
-        frame = frame.f_back
-    return False

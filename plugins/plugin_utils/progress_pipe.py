@@ -10,7 +10,7 @@ import tempfile
 import threading
 import typing as t
 
-from ansible import constants as C  # noqa: N812
+from ansible_collections.virt.placement.plugins.plugin_utils.ansible_internals import folder_of_run
 
 SECONDS = 0.5
 """How long the end of a module waits for its lines to be shown."""
@@ -24,7 +24,7 @@ class PipeReader:
     at the end of the play."""
 
     def __init__(self, show: t.Callable[[str], None]) -> None:
-        folder = tempfile.mkdtemp(prefix="virt-placement-", dir=C.DEFAULT_LOCAL_TMP)
+        folder = tempfile.mkdtemp(prefix="virt-placement-", dir=folder_of_run())
         self.path = os.path.join(folder, "progress")
         os.mkfifo(self.path, 0o600)
         self._show = show

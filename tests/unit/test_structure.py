@@ -6,6 +6,7 @@ what a run moves is handed to the engine as a `MoveSource`: nothing overrides a 
 from __future__ import annotations
 
 import ast
+import re
 import typing as t
 from collections import defaultdict
 from pathlib import Path
@@ -43,10 +44,23 @@ CONTROLLER_LAYERS = (
         "terminal",
         "verification",
     },
+    {"ansible_internals"},
 )
 """The files and packages of plugin_utils: the stages of a role, the block that closes a job, what capabilities add to
 it, the connection, a job and its record, reports, surveys, and what these share. Each may import its own row and
 those below it."""
+
+INTERNALS = "ansible_internals"
+"""The file of plugin_utils with what ansible-core keeps private."""
+
+SHOWN = {"_task", "_execute_module", "_diff", "_verbosity", "_asdict", "_exit"}
+"""What the guide of Ansible for developers shows of an action plugin and of a module, and members of Python."""
+
+UNDESCRIBED = re.compile(
+    r"ansible_stats|ansible_inject_invocation|cleanup_all_tmp_files|action_loader|get_config_value|DEFAULT_LOCAL_TMP"
+    r"|_parent|_role|_role_path|_templar"  # also for getattr
+)
+"""What has a public name, and is described nowhere."""
 
 ENGINE = {"Step", "StepContext", "Reconciler"}
 SOURCES = {"rollout.rollout_source": "RolloutSource", "maintenance.drain": "DrainSource"}
@@ -111,6 +125,35 @@ def controller_faults(files: t.Mapping[str, str]) -> list[str]:
         if layer.get(name.partition(".")[0], 0) > layer.get(target.partition(".")[0], 0)
     ]
     return sorted([*(f"{name} has no layer" for name in homeless), *upward])
+
+
+def private_members(files: t.Mapping[str, str]) -> list[str]:
+    """Uses of members with an underscore that no file of these defines, and of what Ansible describes nowhere, except
+    in the file that is there for them."""
+    defined = set(SHOWN)
+    used: dict[str, str] = {}
+    for name, source in files.items():
+        for node in ast.walk(ast.parse(source)):
+            if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
+                defined.add(node.name)
+            elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+                defined.add(node.id)  # a member of a class
+            elif isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
+                defined.add(node.attr)
+            elif isinstance(node, ast.Attribute):
+                used[f"{name}:{node.lineno} {node.attr}"] = node.attr
+            elif isinstance(node, ast.Constant) and isinstance(text := node.value, str):
+                used |= (
+                    {f"{name}:{node.lineno} {text}": text} if UNDESCRIBED.fullmatch(text) else {}
+                )
+    return sorted(
+        place
+        for place, member in used.items()
+        if not place.partition(":")[0].endswith(INTERNALS)
+        and (
+            UNDESCRIBED.fullmatch(member) or (re.match("_[a-z]", member) and member not in defined)
+        )
+    )
 
 
 def _reachable(edges: t.Mapping[str, set[str]], start: str) -> set[str]:
@@ -347,3 +390,22 @@ def test_no_fact_of_a_snapshot_is_replaced_for_a_forecast() -> None:
     }
     assert "maintenance.places" in asking
     assert {n: found for n, s in asking.items() if (found := replaced_fields(s) & FACTS)} == {}
+
+
+def test_one_file_uses_what_ansible_keeps_private() -> None:
+    assert private_members(sources(PLUGINS)) == []
+
+
+@pytest.mark.parametrize(
+    ("source", "used"),
+    [
+        ("role = task._role\n", ["_role"]),
+        ("self._templar.template(x)\n", ["_templar"]),
+        ("self._task.args\n", []),
+        ("self._names = 1\nself._names\n", []),
+        ("return {'ansible_stats': 1}\n", ["ansible_stats"]),
+    ],
+)
+def test_what_ansible_keeps_private_is_found(source: str, used: list[str]) -> None:
+    assert private_members({"action.x": source}) == [f"action.x:1 {name}" for name in used]
+    assert private_members({f"plugin_utils.{INTERNALS}": source}) == []

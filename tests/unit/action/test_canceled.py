@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from ansible_collections.virt.placement.plugins.plugin_utils import orphans
+from ansible_collections.virt.placement.plugins.plugin_utils.ansible_internals import PAUSE
 from tests.unit.action.plays import PLAYBOOK, environment, play
 
 SECONDS = 60.0
@@ -85,7 +86,7 @@ def test_pause_that_begins_once_the_job_is_gone_ends_too(monkeypatch: pytest.Mon
     if not worker:
         orphans.when_parent_is_gone(gone + 1, orphans._end_in_pause)
         time.sleep(0.3)
-        exec(compile("import time; time.sleep(20)", f"/ansible/{orphans._PAUSE}", "exec"))
+        exec(compile("import time; time.sleep(20)", f"/ansible/{PAUSE}", "exec"))
         os._exit(7)
     try:
         ended: list[int] = []
