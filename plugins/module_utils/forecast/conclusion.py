@@ -73,8 +73,7 @@ CODES: t.Final[t.Mapping[str, CodeMeaning]] = {
     "every_choice": CodeMeaning(
         "Every choice of nodes was tried. With `guaranteed` each one places all instances, with `impossible` none"
         " does.",
-        "With `impossible`: `pending` has the instances without a node. Add a node or free capacity, or make a rule"
-        " preferred.",
+        "With `impossible`: free or add a node for those in `pending`, or make a rule preferred.",
         "proven",
         "decide._searched",
     ),
@@ -86,9 +85,8 @@ CODES: t.Final[t.Mapping[str, CodeMeaning]] = {
     ),
     "no_node": CodeMeaning(
         "An instance has no feasible node.",
-        "`reasons` has the words of kube-scheduler: [0/6 nodes are"
-        " available](#06-nodes-are-available-5-nodes-didnt-match-pod-anti-affinity-rules). Free or add a node that the"
-        " instance may use, or make the rule preferred.",
+        "`reasons` has [kube-scheduler's words](#06-nodes-are-available-5-nodes-didnt-match-pod-anti-affinity-rules)."
+        " Free or add a node, or make the rule preferred.",
         "no_node",
         "infeasibility.examine",
     ),
@@ -100,24 +98,22 @@ CODES: t.Final[t.Mapping[str, CodeMeaning]] = {
     ),
     "resources": CodeMeaning(
         "Equal instances request more together than is free on their feasible nodes.",
-        "Free CPU or memory on these nodes, add a node, or scale down. `reasons` has what is free and what is"
-        " requested.",
+        "Free CPU or memory there, add a node, or scale down. `reasons` has the numbers.",
         "no_node",
         "infeasibility._resource_proofs",
     ),
     "no_moves_repair": CodeMeaning(
         "Every sequence of single moves was tried, and none satisfies all rules.",
-        "Only members of the rules of this task move. If an earlier rule keeps a member together with another VM,"
-        " give both rules in `placement_apply_rules`: then both may move. Compare the rules with `rules_info`: a VM"
-        " that one rule keeps together with another VM, and a second rule apart from it, has no node. Remove one of"
-        " the two, or add a node.",
+        "Only members of the rules of this task move: give the other rules of these VMs in `placement_apply_rules`,"
+        " too. A VM that one rule keeps together with another VM, and a second rule apart from it, has no node"
+        " (`rules_info`): remove one rule, or add a node.",
         "no_node",
         "running_vms.ChangedVms._by_any_sequence",
     ),
     "stays_on_node": CodeMeaning(
         "An instance cannot leave its node, so a drain of the node does not end.",
-        "`not_migratable` has the instance and what keeps it, such as a device or a volume. Remove that, or let"
-        " `node_maintenance` restart or stop the VM: `vm_policy`.",
+        "`not_migratable` has the instance and what keeps it. Remove that, or let `node_maintenance` restart or stop"
+        " the VM: `vm_policy`.",
         "stays",
         "eviction.blocked_evidence",
     ),
@@ -129,8 +125,7 @@ CODES: t.Final[t.Mapping[str, CodeMeaning]] = {
     ),
     "not_reported_migratable": CodeMeaning(
         "The VMI has no condition LiveMigratable yet, or its node may keep it from migrating.",
-        "Make the forecast again in a minute. If the condition stays missing, look at virt-handler of the node of the"
-        " VM.",
+        "Ask again in a minute. If the condition stays missing, look at virt-handler of its node.",
         "stays",
         "doubts.of_evicted",
     ),
@@ -142,14 +137,13 @@ CODES: t.Final[t.Mapping[str, CodeMeaning]] = {
     ),
     "disruption_budget": CodeMeaning(
         "A PodDisruptionBudget does not allow now that an instance ends.",
-        "`kubectl get pdb -n NAMESPACE`. Where ALLOWED DISRUPTIONS is 0, make the pods of the budget Ready, or add a"
-        " replica.",
+        "`kubectl get pdb -n NAMESPACE`: make its pods Ready, or add a replica.",
         "stays",
         "doubts.of_evicted",
     ),
     "obstacles_end": CodeMeaning(
         "What keeps a VM from moving ends by itself, such as a migration.",
-        "`skipped_instances` has the VM and what it waits for. Make the forecast again when that has ended.",
+        "Make the forecast again when what `skipped_instances` names has ended.",
         "stays",
         "running_vms.ChangedVms._by_any_sequence",
     ),
@@ -160,16 +154,14 @@ CODES: t.Final[t.Mapping[str, CodeMeaning]] = {
         "quota.quota_evidence",
     ),
     "quota_unknown": CodeMeaning(
-        "A ResourceQuota may refuse a pod. What it counts of the pod is not known.",
-        "Specify in the template what `reasons` says is not known, such as its memory limit, or raise the"
-        " ResourceQuota.",
+        "A ResourceQuota may refuse a pod: what it counts of the pod is not known.",
+        "Specify in the template what `reasons` names, such as its memory limit, or raise the quota.",
         "quota",
         "quota.quota_evidence",
     ),
     "unreadable": CodeMeaning(
         "A list of objects could not be read, so nothing is claimed.",
-        "`permission_gaps` has the right and the account. Apply `rbac/reader.yml`, and bind its ClusterRole to this"
-        " account.",
+        "Apply `rbac/reader.yml`, and bind its ClusterRole to the account in `permission_gaps`.",
         "unread",
         "forecast.forecast",
     ),
@@ -188,21 +180,19 @@ CODES: t.Final[t.Mapping[str, CodeMeaning]] = {
     ),
     "unfavorable_nodes": CodeMeaning(
         "Instances are unschedulable if the scheduler chooses unfavorable nodes for others.",
-        "`pending` has one such case. Free capacity on the nodes of these instances, or limit the choice of the"
-        " others by a rule.",
+        "`pending` has one such case. Free capacity there, or limit the choice of the others by a rule.",
         "choice",
         "decide._searched",
     ),
     "search_limit": CodeMeaning(
         "Not every choice of nodes was tried: the search has a limit.",
-        "Ask about fewer rules or nodes at a time. With more free capacity the answer may need no search.",
+        "Ask about fewer rules or nodes at a time. More free capacity may need no search.",
         "choice",
         "decide._searched",
     ),
     "affinity_to_ended": CodeMeaning(
         "An instance has affinity to pods that are recreated at the same time.",
-        "If this is the only code, the instance gets a node, within five minutes. To avoid the delay, make the"
-        " affinity preferred.",
+        "If this is the only code, it gets a node within five minutes. Or make the affinity preferred.",
         "choice",
         "decide.affinity_doubts",
     ),
@@ -213,28 +203,28 @@ CODES: t.Final[t.Mapping[str, CodeMeaning]] = {
         "decide._searched",
     ),
     "beside_replaced": CodeMeaning(
-        "A pod has affinity to pods that a workload rollout ends, and may be placed beside one of them.",
+        "A pod with affinity to pods that a workload rollout ends may be placed beside one of them.",
         "Write one rule after the other: the second one when the first rollout is done.",
         "rollout",
         "decide.replaced_doubts",
     ),
     "old_pods_end": CodeMeaning(
         "A workload rollout may end old pods before new ones have a node.",
-        "Set `maxUnavailable: 0` in the strategy of a Deployment. A StatefulSet always ends a pod first:"
-        " `workload_rollout: hold` replaces only the pods that have to move.",
+        "`maxUnavailable: 0` of a Deployment. For a StatefulSet `workload_rollout: hold` replaces only the pods that"
+        " have to move.",
         "rollout",
         "forecast._Forecaster._rollout_doubts",
     ),
     "ordered_start": CodeMeaning(
         "A StatefulSet starts or replaces its replicas in their order, and one of them is not Ready.",
-        "Make the replica that `reasons` names Ready first: `kubectl describe pod` has what it lacks.",
+        "Make that replica Ready first: `kubectl describe pod` has what it lacks.",
         "rollout",
         "doubts.of_ordered_start",
     ),
     "restarted_by_pool": CodeMeaning(
-        "KubeVirt starts stopped VMs of a pool once its template is written. Unless the pool is held, it restarts the"
-        " others.",
-        "Set `workload_rollout: hold`: then only VMs that violate the rule move. Stopped VMs start nevertheless.",
+        "KubeVirt starts stopped VMs of a pool once its template is written, and restarts the others unless it is"
+        " held.",
+        "`workload_rollout: hold`: only VMs that violate the rule move. Stopped VMs start nevertheless.",
         "rollout",
         "doubts.of_pools",
     ),
@@ -251,35 +241,33 @@ CODES: t.Final[t.Mapping[str, CodeMeaning]] = {
         "doubts.of_scale_down",
     ),
     "moves_free_nodes": CodeMeaning(
-        "VMs may move to other nodes than planned and free capacity, so that it is not proven that an instance has no"
-        " node.",
+        "VMs may move to other nodes than planned and free capacity for the instance.",
         "Roll out the rules, which plans anew after each move. Then make the forecast again.",
         "moves",
         "forecast._Forecaster._with_rules",
     ),
     "previous_constraints": CodeMeaning(
-        "VMs that do not move still run with the previous constraints, so other pods may be placed where the new"
-        " rules do not allow them.",
+        "VMs that do not move still run with the previous constraints, so other pods may be placed against the new"
+        " rules.",
         "After the write, run `rollout` with `placement_rollout_scope: not_enforced`.",
         "moves",
         "forecast._Forecaster._with_rules",
     ),
     "rules_of_placed_vms": CodeMeaning(
-        "Pods that end or are created may violate the rule of a VM that is placed already: the scheduler does not"
-        " check that.",
-        "Run `placement_info` afterwards. `rollout` moves the VMs that violate a rule then.",
+        "Pods that end or are created may violate the rule of a VM that is placed already.",
+        "Run `placement_info` afterwards; `rollout` moves the VMs that violate a rule then.",
         "moves",
         "forecast._Forecaster._with_rules",
     ),
     "moves_violate_rules": CodeMeaning(
         "A rule may be violated after the planned moves.",
-        "Run `rollout` in the namespace of the VM that `reasons` names, which plans anew after each move.",
+        "Run `rollout` in the namespace of the VM that `reasons` names.",
         "moves",
         "running_vms.ChangedVms._doubt_of_moves",
     ),
     "several_moves": CodeMeaning(
-        "Several VMs move, and the scheduler may choose other nodes for them than the plan.",
-        "Roll out, which plans anew after each move. `placement_rollout_max_moves` limits the moves of one run.",
+        "Several VMs move, and the scheduler may choose other nodes than the plan.",
+        "Roll out, which plans anew after each move. `placement_rollout_max_moves` limits the moves.",
         "moves",
         "running_vms.ChangedVms._doubt_of_moves",
     ),
@@ -303,14 +291,13 @@ CODES: t.Final[t.Mapping[str, CodeMeaning]] = {
     ),
     "no_planned_move": CodeMeaning(
         "Some sequence of moves satisfies all rules, and the plan does not have it.",
-        "Roll out, which plans anew after each move. What is left then, move with `places` of `rollout`.",
+        "Roll out. What is left then, move with `places` of `rollout`.",
         "moves",
         "running_vms.ChangedVms._by_any_sequence",
     ),
     "others_may_help": CodeMeaning(
-        "No sequence of moves satisfies all rules now. Other pods end or get a node meanwhile, and a node may become"
-        " feasible.",
-        "Make the forecast again when these pods have ended or have their nodes.",
+        "No sequence of moves satisfies all rules now, but other pods end or get a node meanwhile.",
+        "Make the forecast again when they have.",
         "moves",
         "running_vms.ChangedVms._by_any_sequence",
     ),
@@ -321,8 +308,8 @@ CODES: t.Final[t.Mapping[str, CodeMeaning]] = {
         "claims.of_claims",
     ),
     "claim_of_one_node": CodeMeaning(
-        "A ReadWriteOnce claim may be in use on another node. There, the new pod waits for its volume.",
-        "End the pod that `reasons` names, or use a claim with ReadWriteMany.",
+        "A ReadWriteOnce claim may be in use on another node, where the new pod waits for its volume.",
+        "End the pod that `reasons` names, or use ReadWriteMany.",
         "claims",
         "claims.of_claims",
     ),
@@ -358,21 +345,21 @@ CODES: t.Final[t.Mapping[str, CodeMeaning]] = {
     ),
     "admission_differs": CodeMeaning(
         "The running pod has a node selector or a toleration that its template does not have.",
-        "Find what adds it: a RuntimeClass, the annotation `openshift.io/node-selector` of the namespace, or a"
-        " webhook. Write it into the template, so that the forecast counts it.",
+        "Find what adds it (a RuntimeClass, `openshift.io/node-selector` of the namespace, a webhook), and write it"
+        " into the template.",
         "next_pod",
         "doubts.of_admission",
     ),
     "admission_unknown": CodeMeaning(
         "A LimitRange, a mutating webhook or an admission policy may change or refuse a pod, or could not be read.",
-        "`reasons` names it: check what it does with this pod. An account that may create pods asks the API server by"
-        " a dry run: [What admission refuses](forecasting.md#what-admission-refuses).",
+        "Check what the one in `reasons` does with this pod. An account that may create pods asks by a dry run: [What"
+        " admission refuses](forecasting.md#what-admission-refuses).",
         "next_pod",
         "admission.PodAdmission._of_limit_ranges",
     ),
     "pods_refused": CodeMeaning(
         "The API server refused the last pod of a workload, as its controller reports.",
-        "Do what the refusal in `reasons` asks for first: no other node helps.",
+        "Do what the refusal in `reasons` asks for: no other node helps.",
         "next_pod",
         "admission.refused_doubt",
     ),
@@ -385,36 +372,33 @@ CODES: t.Final[t.Mapping[str, CodeMeaning]] = {
     ),
     "dry_run_refused": CodeMeaning(
         "The API server refuses a dry run of a pod, made with this identity.",
-        "Do what the refusal in `reasons` asks for first: no other node helps. Where it does not concern the"
-        " controller of the workload, such as KubeVirt, the pod is created nevertheless.",
+        "Do what the refusal in `reasons` asks for: no other node helps. Where it does not concern the controller of"
+        " the workload, the pod is created nevertheless.",
         "next_pod",
         "admission._refused_by_server",
     ),
     "next_pod_estimated": CodeMeaning(
         "The next pod of an instance may differ from the expected one, or be refused.",
-        "`reasons` names what is not known, such as an instance type or a changed template. Grant the right to read"
-        " it, or restart the instance first, so that it runs with its present template.",
+        "`reasons` names what is not known. Grant the right to read it, or restart the instance first, so that it runs"
+        " with its present template.",
         "next_pod",
         "eviction.Evictions._vmi",
     ),
     "tolerates_failure": CodeMeaning(
         "A pod tolerates the taints of a failed node, and the scheduler may choose that node again.",
-        "Fence the node: once its host is surely off, delete its Node object"
-        " ([What happens on a node](forecasting.md#what-happens-on-a-node))."
-        " Or remove the toleration.",
+        "Fence the node ([What happens on a node](forecasting.md#what-happens-on-a-node)), or remove the toleration.",
         "failure",
         "doubts.of_failed_nodes",
     ),
     "stays_terminating": CodeMeaning(
-        "A pod that has no node yet may be on the failing one, and stay there terminating. It still counts for"
-        " anti-affinity.",
+        "A pod that has no node yet may be on the failing one, stay there terminating, and count for anti-affinity.",
         "Fence the node when it fails: [What happens on a node](forecasting.md#what-happens-on-a-node).",
         "failure",
         "doubts.of_left_over",
     ),
     "not_again_after_drain": CodeMeaning(
         "A VM is migrated to a node that may fail, and nothing starts it again then.",
-        "Set `spec.runStrategy: Always` of the VM, or start it by hand after a failure.",
+        "Set `spec.runStrategy: Always`, or start it by hand after a failure.",
         "failure",
         "drained.drained",
     ),

@@ -72,8 +72,8 @@ INTERNAL: t.Final = frozenset(
 CODES: t.Final[t.Mapping[str, Described]] = {
     NO_ANSWER: Described(
         "virt-controller does not answer: its Lease was not renewed for 30 s, or it gives a migration no phase.",
-        "Look at the Deployment `virt-controller` in the namespace of KubeVirt, its pods and their logs. VMs run on"
-        " where they are, and what has begun goes on once virt-controller is back. Then run the task again.",
+        "Look at the Deployment `virt-controller`, its pods and logs. VMs run on where they are. Then run the task"
+        " again.",
     ),
     "max_moves": Described(
         "As many moves as `max_moves` allows have begun.",
@@ -85,8 +85,8 @@ CODES: t.Final[t.Mapping[str, Described]] = {
     ),
     "canary_not_ended": Described(
         "A canceled migration of the canary has not ended, so no other move begins.",
-        "Look at this migration (`kubectl get vmim -n NAMESPACE`), and at virt-handler on the node of the VM. Run the"
-        " task again when it has ended.",
+        "Look at it (`kubectl get vmim -n NAMESPACE`), and at virt-handler on the node of the VM. Then run the task"
+        " again.",
     ),
     "canary": Described("The moves of the canary are still in flight.", "Wait."),
     "soaking": Described("The time of `soak` is not over.", "Wait."),
@@ -101,41 +101,40 @@ CODES: t.Final[t.Mapping[str, Described]] = {
     "in_progress": Described(
         "Kubernetes, KubeVirt or another controller has not finished what it began, such as a migration or a workload"
         " rollout.",
-        "Run the task again later. If it does not end: `kubectl describe` of the object that the reason names prints"
-        " its events. A migration that goes on and on is often that of a guest that changes memory faster than the"
-        " network transfers it: raise the limits below `spec.configuration.migrations` of the KubeVirt object.",
+        "Run the task again later. If it does not end, `kubectl describe` the object that the reason names. For a"
+        " guest that changes memory faster than the network transfers it, raise the limits below"
+        " `spec.configuration.migrations` of the KubeVirt object.",
     ),
     "other_move": Described(
-        "The instance moves after another one, and that one has not moved.",
-        "Find the other instance in the result, do what its code asks for, and run the task again.",
+        "The instance moves after another one, which has not moved.",
+        "Do what the code of that one asks for, and run the task again.",
     ),
     "budget": Described(
         "A PodDisruptionBudget does not allow that the pod ends, or two of them select it.",
-        "`kubectl get pdb -n NAMESPACE`. Where ALLOWED DISRUPTIONS is 0, make the pods of the budget Ready, add a"
-        " replica, or agree on another budget with its owner. Of two budgets, delete one. Budgets that an operator"
-        " lifts by itself: [Budgets of operators](maintenance.md#budgets-of-operators).",
+        "`kubectl get pdb -n NAMESPACE`. At 0 ALLOWED DISRUPTIONS make its pods Ready, add a replica, or agree on"
+        " another budget with its owner. Of two budgets, delete one. [Operators](maintenance.md#budgets-of-operators)"
+        " lift theirs.",
     ),
     NO_NODE: Described(
-        "No node takes the next pod of the instance. The reason has the words of kube-scheduler.",
-        "[0/6 nodes are available](#06-nodes-are-available-5-nodes-didnt-match-pod-anti-affinity-rules) has each part"
-        " of the reason. Free or add a node that the pod may use, or make the rule preferred.",
+        "No node takes the next pod of the instance.",
+        "[0/6 nodes are available](#06-nodes-are-available-5-nodes-didnt-match-pod-anti-affinity-rules) explains the"
+        " reason. Free or add a node, or make the rule preferred.",
     ),
     "migration_failed": Described(
         "KubeVirt ended the migration without success, or another client deleted it.",
-        "The VM runs on where it was. If the reason does not suffice, look at the logs of its virt-launcher pods and"
-        " of virt-handler on both nodes. Then run the task again.",
+        "The VM runs on where it was. See the reason, then the logs of its virt-launcher pods and of virt-handler on"
+        " both nodes. Run the task again.",
     ),
     "moved_by_others": Described(
         "The VM waits for the controller of its eviction strategy External, or another client migrates it.",
-        "Look at the controller that is to move VMs with this strategy, and wait for its move. Then run the task"
-        " again.",
+        "Look at that controller, and wait for its move. Then run the task again.",
     ),
     "gone": Described(
         "The instance ended before or during its move, or is not wanted any more.",
-        "Nothing, unless it should still run: then look at its owner.",
+        "Nothing, unless it should run: then look at its owner.",
     ),
     "move_failed": Described(
-        "A move of the instance failed in this run, which does not try it again.",
+        "A move of the instance failed in this run.",
         "Do what the code of its failed move in `moves` asks for, then run the task again.",
     ),
     "not_rebooted": Described(
@@ -143,44 +142,40 @@ CODES: t.Final[t.Mapping[str, Described]] = {
         "Reboot it, or leave `reboot_expected` out.",
     ),
     "node_not_ready": Described(
-        "The node of the instance is NotReady. virt-handler of that node carries out a live migration, so none is"
-        " possible.",
-        "Look at the kubelet of the node. If it does not come back, make sure that its host is off, since its VMs may"
-        " still run there. Then fence it: the VM starts on another node"
-        " ([What happens on a node](forecasting.md#what-happens-on-a-node)).",
+        "The node of the instance is NotReady, so no live migration is possible.",
+        "Look at its kubelet. If it does not come back, make sure that its host is off, and fence it: then the VM"
+        " starts on another node ([What happens on a node](forecasting.md#what-happens-on-a-node)).",
     ),
     "needless": Described("The VM is started, or KubeVirt is about to start it.", "Nothing."),
     "outcome_unknown": Described(
         "The connection was lost after a request was sent, or a request of an earlier run may still arrive.",
-        "Run the task again. That is safe: it reads what has happened and does the rest.",
+        "Run the task again: it reads what has happened and does the rest.",
     ),
     NO_RIGHT: Described(
-        "The account has no right to read this. Nothing is claimed about what depends on it.",
-        "The entry names the right and the account, and so does the line `not read` of the block that closes a job."
-        " Apply `rbac/reader.yml`, and bind its ClusterRole to this account.",
+        "The account has no right to read this. What depends on it is unknown.",
+        "Apply `rbac/reader.yml`, and bind its ClusterRole to the account that the entry names.",
     ),
     NOT_READ: Described(
         "This could not be read, though no right is missing.",
-        "Do what the reason names, such as looking at the API server that does not answer. Then run the task again.",
+        "Do what the reason names, then run the task again.",
     ),
     NOT_MODELED: Described(
         "The pod that KubeVirt or a controller makes next is not known in each part.",
-        "Ask again once that pod exists. The reason names what keeps it from being known before.",
+        "Ask again once that pod exists. The reason names what is not known.",
     ),
     NOT_IMPORTED: Described(
         "The rule of another platform does nothing, or has no counterpart.",
         "See its reason in the report of the import.",
     ),
     "not_live_migratable": Described(
-        "KubeVirt does not migrate this VM, or the instance is a pod, which cannot migrate.",
-        "Remove what the reason names, such as a ReadWriteOnce volume or a host device: the condition LiveMigratable"
-        " of `kubectl get vmi NAME -n NAMESPACE -o yaml` has it. Or add `restart` to `allow` (of a drain: to"
-        " `vm_policy`); for a pod or a VMI of a replica set `recreate`.",
+        "KubeVirt does not migrate this VM, or the instance is a pod.",
+        "Remove what the reason names, such as a ReadWriteOnce volume or a host device. Or add `restart` to `allow`"
+        " (of a drain: to `vm_policy`); for a pod or a VMI of a replica set `recreate`.",
     ),
     "no_target_pod": Described(
-        "The node of the VM lacks the label of its CPU model. For a VM with the CPU model host-model, KubeVirt before"
-        " 1.6 then makes no target pod.",
-        "Look at the virt-handler pod of this node and its log: it sets the label. Or add `restart` to `allow`.",
+        "The node of the VM lacks the label of its CPU model, and KubeVirt before 1.6 then makes no target pod for"
+        " host-model.",
+        "Look at the virt-handler pod of this node: it sets the label. Or add `restart` to `allow`.",
     ),
     "pinned_to_node": Described(
         "The node selector and node affinity of the VM allow only the node that it runs on.",
@@ -191,12 +186,12 @@ CODES: t.Final[t.Mapping[str, Described]] = {
         "Make these terms preferred, or restart the VM.",
     ),
     "needs_restart": Described(
-        "The new constraints do not reach the running VMI, so a live migration does not enforce them.",
-        "Add `restart` to `allow`; for a VMI of a replica set `recreate`. Or wait for the next restart of the VM.",
+        "A live migration does not bring the new constraints to the running VMI.",
+        "Add `restart` to `allow`; for a VMI of a replica set `recreate`. Or wait for the next restart.",
     ),
     PENDING_CHANGES: Described(
-        "A restart or recreation would also apply other changes of the VM or workload. The reason names them.",
-        "Agree on these changes with the owner. Set `apply_pending_changes: true` (of a drain: allow the finding"
+        "A restart or recreation would also apply other changes of the VM or workload.",
+        "Agree on them with the owner. Set `apply_pending_changes: true` (of a drain: allow the finding"
         " `pending_changes`), or take the changes back.",
     ),
     "run_strategy": Described(
@@ -205,7 +200,7 @@ CODES: t.Final[t.Mapping[str, Described]] = {
     ),
     "not_running": Described(
         "The VM does not run, or has no pod or node yet.",
-        "Start the VM (`virtctl start NAME -n NAMESPACE`). If it is Pending, `pending` of `placement_info` says why.",
+        "Start it (`virtctl start NAME -n NAMESPACE`). If it is Pending, `pending` of `placement_info` says why.",
     ),
     "terminating": Described(
         "The instance is being deleted.",
@@ -213,37 +208,35 @@ CODES: t.Final[t.Mapping[str, Described]] = {
     ),
     WORKLOAD_ROLLOUT_STOPPED: Described(
         "The workload's own rollout is paused, held by a partition, or stuck.",
-        "Resume it (`spec.paused: false`), set the partition to 0, or repair what the reason names, such as a pod"
-        " that is not Ready. Then run the task again.",
+        "Resume it (`spec.paused: false`), set the partition to 0, or repair what the reason names. Then run the task"
+        " again.",
     ),
     "changed_by_others": Described(
-        "The VM of a pool has other placement than the template of its pool. KubeVirt does not revert that.",
-        "Give `spec.template` of the VM the placement of the template of its pool, then run the task again.",
+        "The VM of a pool has other placement than the template of its pool.",
+        "Give `spec.template` of the VM that placement, then run the task again.",
     ),
     "not_movable": Described(
-        "No controller creates the instance again on another node, as for a pod of a DaemonSet or a VMI without a VM.",
-        "Leave it where it is, or delete it and create it again by hand.",
+        "No controller creates the instance again elsewhere, as for a pod of a DaemonSet or a VMI without a VM.",
+        "Leave it, or delete it and create it again by hand.",
     ),
     "previous_template": Described(
         "Replicas or VMs of the workload are not of its present template yet.",
-        "Run a rollout of the workload. A StatefulSet needs `recreate` in `allow`. More: [its own rollout is held by"
-        " rules](#its-own-rollout-is-held-by-rules).",
+        "[Run a rollout of the workload](#its-own-rollout-is-held-by-rules). A StatefulSet needs `recreate` in"
+        " `allow`.",
     ),
     "damaged": Described(
         "The annotation `placement.virt/hold` cannot be read, so the previous strategy is not known.",
         "Set `spec.updateStrategy` by hand as the reason says, and remove the annotation.",
     ),
     "refused": Described(
-        "The API server, admission, a ResourceQuota or KubeVirt refuses the request, the migration or the next pod."
-        " The reason has its answer.",
-        "Correct what the answer names, such as the level of Pod Security of the namespace, a webhook or a policy. A"
-        " ResourceQuota: [has no room for a second pod](#has-no-room-for-a-second-pod-or-exceeded-quota). Controllers"
-        " try again by themselves; run the task again if it has ended. Where the answer is missing, `kubectl get"
-        " events -n NAMESPACE` has it.",
+        "The API server, admission, a ResourceQuota or KubeVirt refuses the request, the migration or the next pod.",
+        "Correct what the reason names, such as the level of Pod Security, a webhook or a policy; a quota: [has no"
+        " room for a second pod](#has-no-room-for-a-second-pod-or-exceeded-quota). Where the answer is missing,"
+        " `kubectl get events -n NAMESPACE` has it.",
     ),
     "changed": Described(
         "The object was changed during the task, such as a VM that has moved or is being deleted.",
-        "Run the task again: it goes by what is there now.",
+        "Run the task again.",
     ),
     NOT_STARTED: Described(
         "Nothing starts or creates the instance again once it has ended.",
@@ -253,12 +246,12 @@ CODES: t.Final[t.Mapping[str, Described]] = {
         "The rollout of the workload cannot be held.", "Set `workload_rollout` to `allow`."
     ),
     "too_few_domains": Described(
-        "More instances must be apart than there are zones, or other topology domains, for them.",
-        "Add a zone, or label nodes that have none (`topology_info` shows the labels). Or make the rule preferred.",
+        "More instances must be apart than there are topology domains for them.",
+        "Add a zone, label nodes that have none (`topology_info`), or make the rule preferred.",
     ),
     "blocked_by_each_other": Described(
         "Two instances have to move, and each needs what the other one prevents.",
-        "Add or free a node that one of them may use, or stop one of them while the other one moves.",
+        "Add or free a node for one of them, or stop one while the other one moves.",
     ),
     "violates_rule": Described(
         "After the move another instance would violate a rule.",
@@ -266,17 +259,15 @@ CODES: t.Final[t.Mapping[str, Described]] = {
     ),
     "bypassed_by_node_term": Described(
         "Another node selector term, which is OR-ed, allows nodes that the rule does not.",
-        "Run the `rules` task again: it adds the expression of the rule to every term. Or remove the other term.",
+        "Run the `rules` task again, or remove the other term.",
     ),
     "method_not_allowed": Described(
         "The instance can move, but only by a method that is not in `allow`.",
-        "Add the method that the reason names. `restart` ends the guest and starts it again, `recreate` deletes a pod"
-        " or a VMI.",
+        "Add the method of the reason. `restart` ends the guest, `recreate` deletes a pod or a VMI.",
     ),
     "do_not_move": Described(
         "The label `placement.virt/do-not-move` keeps the instance where it is.",
-        "Ask its owner. To remove the label from the object that the reason names: `kubectl label vm NAME -n"
-        " NAMESPACE placement.virt/do-not-move-`.",
+        "Ask its owner. `kubectl label vm NAME -n NAMESPACE placement.virt/do-not-move-` removes it.",
     ),
     NOT_FOUND: Described(
         "No such VM, workload, node or namespace exists.",
@@ -292,11 +283,11 @@ CODES: t.Final[t.Mapping[str, Described]] = {
     ),
     "not_in_plan": Described(
         "The approved plan has no move of this instance.",
-        "If it is to move, run check mode again and have the new plan approved. If not: nothing.",
+        "If it is to move, have a new plan approved.",
     ),
     "unlike_plan": Described(
         "The instance would move by another method than the approved plan says, or from another node.",
-        "Put back what has changed since, or run check mode again and have the new plan approved.",
+        "Put back what has changed, or have a new plan approved.",
     ),
     BARE_POD: Described(
         "The pod has no controller, so none makes it again after its eviction.",
