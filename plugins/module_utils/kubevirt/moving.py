@@ -405,7 +405,7 @@ def _why_not_live(
 def propagating(workload: Workload, vmi: Vmi, platform: Platform) -> bool:
     """Whether KubeVirt is about to bring the declared placement to the VMI: a migration that is made
     now would still use the previous one."""
-    behind = lagging_fields(workload, vmi)
+    behind = lagging_fields(workload, vmi) if workload.kind.has_vm else ()
     return bool(behind) and not _why_not_live(workload, behind, platform)
 
 

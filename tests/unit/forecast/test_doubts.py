@@ -14,7 +14,17 @@ from ansible_collections.virt.placement.plugins.module_utils.forecast.drill impo
 from ansible_collections.virt.placement.plugins.module_utils.forecast.eviction import NodeEvent
 from ansible_collections.virt.placement.plugins.module_utils.forecast.forecast import forecast
 from ansible_collections.virt.placement.plugins.module_utils.forecast.scaling import Scale
-from tests.support.cluster import HOST, ZONE, Cluster, cluster, deployment, machine, replica_set
+from tests.support.cluster import (
+    HOST,
+    ZONE,
+    Cluster,
+    cluster,
+    deployment,
+    expression,
+    machine,
+    node_affinity,
+    replica_set,
+)
 
 JSON = t.Any
 
@@ -144,6 +154,19 @@ def test_paused_replica_set_of_vms_creates_no_instance() -> None:
     assert [finding.name for finding in lost.findings] == ["not_recreated"]
     assert [ref.name for ref in drilled.not_recreated] == ["web-0"]
     assert (scaled.answer.value, "paused" in scaled.codes) == ("possible", True)
+
+
+@pytest.mark.parametrize("zones", [("a", "b"), ("a", "a")])
+def test_vmi_of_a_replica_set_migrates_with_the_placement_that_it_was_made_with(
+    zones: tuple[str, str],
+) -> None:
+    """A changed template of a replica set never reaches its VMIs (KubeVirt, watch/replicaset/replicaset.go)."""
+    made = cluster("".join(zones))
+    in_zone_a = node_affinity({"matchExpressions": [expression(ZONE, "In", "a")]})
+    ref = replica_set(made, "web", ["n1"], in_zone_a)
+    made.template(ref)["spec"]["affinity"] = {}
+
+    assert answers(made)[0][0] == ("impossible" if zones == ("a", "b") else "guaranteed")
 
 
 def test_drain_during_a_rollout_of_a_deployment_is_no_certainty() -> None:
