@@ -136,7 +136,7 @@ def named_codes() -> set[str]:
 
 
 def test_functions_that_make_an_obstacle_of_a_code_are_found() -> None:
-    assert makers().keys() >= {"Obstacle", "_none", "_kept", "without_move"}
+    assert makers().keys() >= {"Obstacle", "_kept", "without_move"}
 
 
 def test_codes_that_are_used_are_in_the_table() -> None:

@@ -15,17 +15,17 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from ..kubevirt.changed_pods import as_restarted, changed_by_migration, with_staged_model
-from ..kubevirt.instances import is_of
+from ..kubevirt.instances import is_of, owner_of
 from ..kubevirt.moving import (
     MIGRATION,
     MoveOptions,
+    Ways,
     can_migrate,
     move_options,
     takes_effect,
-    why_no_target,
 )
 from ..kubevirt.next_pod import migration_target_pod, pod_as_declared, without_migration_cpu
-from ..kubevirt.pools import changed_by_others, vm_of
+from ..kubevirt.pools import changed_by_others
 from ..model.gc import collector_paused
 from ..model.objects import Pod, Ref
 from ..model.obstacle import Obstacle
@@ -131,27 +131,13 @@ class DeclaredInstance:
         allowed."""
         options = self._move_options.get(apply_pending_changes)
         if options is None:
-            options = self._options(apply_pending_changes)
-            self._move_options[apply_pending_changes] = options
+            options = self._move_options[apply_pending_changes] = move_options(
+                self.workload,
+                self.ways,
+                apply_pending_changes=apply_pending_changes,
+                vm_changed=self._vm_changed,
+            )
         return options
-
-    def _options(self, apply_pending_changes: bool) -> MoveOptions:
-        reader = self._reader
-        options = move_options(
-            self.workload,
-            self.instance,
-            reader.platform,
-            apply_pending_changes=apply_pending_changes,
-            vm=self.vm,
-            vm_changed=self._vm_changed,
-        )
-        obstacle = self.why_no_target
-        if obstacle is None or Method.MIGRATE not in options.methods:
-            return options
-        methods = tuple(method for method in options.methods if method is not Method.MIGRATE)
-        if options.refusal is not None and not methods:
-            obstacle = replace(obstacle, text=f"{obstacle}; {options.refusal}")
-        return replace(options, methods=methods, obstacle=obstacle)
 
     @property
     def _vm_changed(self) -> bool:
@@ -162,20 +148,17 @@ class DeclaredInstance:
         return changed_by_others(pool, vm, self._reader.vms_of_pools.get(pool.uid, ()))
 
     @cached_property
-    def why_no_target(self) -> Obstacle | None:
-        """Why KubeVirt makes no target pod for a migration of it."""
-        vmi, source = self.instance.vmi, self._reader.nodes.get(self.node)
-        if vmi is None:
-            return None
-        return why_no_target(self.pod, vmi, source, self._reader.platform)
+    def ways(self) -> Ways:
+        """Its ways to leave its node."""
+        pool = self.workload is not None and self.workload.kind.makes_vms
+        owner = self.vm if pool else self.workload
+        source, platform = self._reader.nodes.get(self.node), self._reader.platform
+        return Ways(owner, self.instance.vmi, self.pod, source, platform)
 
     @cached_property
     def can_migrate(self) -> bool:
         """Method.MIGRATE is among the methods; it costs less to ask than all of them."""
-        platform = self._reader.platform
-        return self.why_no_target is None and can_migrate(
-            self.workload, self.instance.vmi, platform, self.vm
-        )
+        return can_migrate(self.workload, self.ways)
 
     @cached_property
     def migration_target(self) -> Pod | None:
@@ -281,7 +264,7 @@ class InstanceReader:
         """The VirtualMachine of an instance of `workload`."""
         if workload is None or not workload.kind.makes_vms or instance.vmi is None:
             return workload if workload is not None and workload.kind.run_strategy else None
-        return vm_of(instance.vmi, self.workloads)
+        return owner_of(instance.vmi, self.workloads)
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,6 @@ from dataclasses import replace
 
 from ..kubevirt.changed_pods import changed_by_migration
 from ..kubevirt.instances import is_of
-from ..kubevirt.moving import why_no_target, why_not_migratable
 from ..kubevirt.next_pod import migration_target_pod, pod_after_restart
 from ..model.gc import collector_paused
 from ..model.objects import Node, Ref
@@ -227,9 +226,7 @@ class Judge:
 
     def _if_migrated(self, instance: DeclaredInstance) -> tuple[str, ...]:
         vmi, node = instance.instance.vmi, self._nodes[instance.node]
-        if vmi is None or why_not_migratable(vmi) or not node.ready:
-            return ()
-        if why_no_target(instance.pod, vmi, node, self._platform):
+        if vmi is None or instance.ways.migrate is not None or not node.ready:
             return ()
         target = migration_target_pod(instance.pod, vmi, self._reader.of_vmi(vmi), node)
         target, _estimated = changed_by_migration(target, vmi, self._platform)

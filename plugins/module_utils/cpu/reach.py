@@ -15,7 +15,7 @@ from ..kinds.virtual_machine import VMIS
 from ..kubevirt.changed_pods import changed_by_migration
 from ..kubevirt.labels import CPU_FEATURE, HOST_MODEL, MIGRATION_CPU, needs_expansion
 from ..kubevirt.launcher import cpu_model, doubt_about_labels
-from ..kubevirt.moving import propagating, why_no_target, why_not_migratable
+from ..kubevirt.moving import Ways, propagating
 from ..kubevirt.next_pod import launcher_pod, migration_target_pod, planned_vmi
 from ..model.json_pointer import JSON
 from ..model.objects import Pod, Ref
@@ -125,15 +125,12 @@ class ReachReader:
             facts["host_model"] = kept[0].removeprefix(MIGRATION_CPU)
             features = (key for key in selector if key.startswith(CPU_FEATURE))
             facts["kept"] = frozenset(key.removeprefix(CPU_FEATURE) for key in features)
-        facts["not_migratable"] = why_not_migratable(vmi)
+        facts["not_migratable"] = Ways.of(instance, self._view.snapshot).migrate
         source = self._view.snapshot.nodes_by_name.get(instance.node_name)
         if source is None:
             return self._unknown(
                 facts, Obstacle(NOT_READ, f"node {instance.node_name} could not be read")
             )
-        if facts["not_migratable"] is None:
-            platform = self._view.snapshot.platform
-            facts["not_migratable"] = why_no_target(pod, vmi, source, platform)
         own = self._by_name.get(source.name)
         if facts["model"] == HOST_MODEL and not kept and own is not None:
             facts["host_model"] = own.host_model

@@ -25,6 +25,7 @@ from ..kubevirt.next_pod import NEXT, launcher_pod, planned_vmi, with_data_volum
 from ..kubevirt.ordinals import keeps_revision
 from ..kubevirt.pools import with_templates
 from ..model.objects import Node, Pod, Ref
+from ..model.plan import Method
 from ..model.snapshot import Instance, Snapshot, Workload
 from ..model.write import Write, touched, written
 from ..scheduler.framework import pod_key
@@ -35,7 +36,6 @@ from .eviction import (
     DrainOutcome,
     EvictedInstance,
     Evictions,
-    Leaving,
     NodeEvent,
     next_uid,
     other_revision,
@@ -77,7 +77,7 @@ def what_if(
     lost_nodes: t.Collection[str] = (),
     event: NodeEvent = "drain",
     scale: t.Sequence[Scale] = (),
-    leaves: t.Mapping[str, Leaving] | None = None,
+    leaves: t.Mapping[str, Method | None] | None = None,
 ) -> ChangedCluster:
     """`snapshot` after these changes.
 
@@ -87,7 +87,7 @@ def what_if(
     unreachable, and pods stay bound to them, terminating: they still count for anti-affinity. The
     pods of VMs and StatefulSets do not: they are gone once the node is fenced, and only then is there
     another.
-    `leaves` is how a drain moves VMs, by the uids of their VMIs (`Evictions`).
+    `leaves` has the methods by which a drain moves VMs, by the uids of their VMIs (`Evictions`).
     Raises KeyError for a node or workload that is not there, ValueError for a write that does not fit
     its object. Migrations that have found their nodes are taken to be over.
     """
@@ -277,7 +277,7 @@ class _LostNodes:
         lost: frozenset[str],
         event: NodeEvent,
         replaced: Replaced,
-        leaves: t.Mapping[str, Leaving] | None,
+        leaves: t.Mapping[str, Method | None] | None,
     ) -> None:
         unknown = lost - before.nodes_by_name.keys()
         if unknown:

@@ -15,7 +15,7 @@ from collections import Counter
 from ..compliance.pending import DEFAULT_SCHEDULER
 from ..kubevirt.instances import replaced_once_gone
 from ..kubevirt.labels import MIGRATION_JOB, adds_node_key, adds_toleration
-from ..kubevirt.moving import rolls_itself
+from ..kubevirt.moving import held_by_pause, rolls_itself
 from ..kubevirt.next_pod import (
     controlled_pod,
     doubt_about_first_pod,
@@ -41,7 +41,7 @@ from .admission import PodAdmission, doubts_of_refused, doubts_of_webhooks
 from .change import ChangedCluster
 from .claims import of_claims, of_pod_spec
 from .conclusion import NO_CERTAINTY, NO_GUARANTEE, Doubt
-from .eviction import UNREACHABLE, EvictedInstance, held_by_pause, other_revision
+from .eviction import UNREACHABLE, EvictedInstance, other_revision
 from .scaling import Scale, expanded_template, of_changed_template
 from .simulation import PendingPod
 

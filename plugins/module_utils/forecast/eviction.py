@@ -2,9 +2,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """What happens to an instance when its node is drained or fails, and which pod replaces it?
 
-Sources: KubeVirt, webhooks pod-eviction-admitter (what an eviction does by eviction strategy) and
-watch/vm (which run strategies start a VM again); kubectl drain leaves DaemonSet and mirror pods where
-they are.
+What an eviction does, and what is made again, is in `kubevirt/moving`. kubectl drain leaves DaemonSet and mirror pods
+where they are.
 """
 
 from __future__ import annotations
@@ -24,21 +23,15 @@ from ..kubevirt.changed_pods import (
     changed_by_restart,
 )
 from ..kubevirt.disruption import Budgets, Delegation
-from ..kubevirt.evacuation import (
+from ..kubevirt.instances import hotplugged_claims, owner_of, replaced_once_gone
+from ..kubevirt.labels import unbound_labels
+from ..kubevirt.moving import (
     EXTERNAL,
     LIVE_MIGRATE,
-    LIVE_MIGRATE_IF_POSSIBLE,
     NONE,
+    Ways,
     eviction_strategy,
-)
-from ..kubevirt.instances import hotplugged_claims, replaced_once_gone
-from ..kubevirt.labels import SCHEDULABLE, unbound_labels
-from ..kubevirt.moving import (
     propagating,
-    run_strategy,
-    why_never_migrated,
-    why_no_target,
-    why_not_migratable,
 )
 from ..kubevirt.next_pod import (
     NEXT,
@@ -53,6 +46,7 @@ from ..kubevirt.ordinals import is_of_other_revision, keeps_revision
 from ..model.objects import Placement, Pod, Ref, Taint
 from ..model.obstacle import NOT_STARTED, Obstacle
 from ..model.placement_manifests import CREATED_BY
+from ..model.plan import Method
 from ..model.snapshot import Instance, Snapshot, Vmi, Workload
 from ..scheduler.node_state import UNSCHEDULABLE_TAINT, tolerates
 from .conclusion import NOTHING, Doubt, Evidence
@@ -69,9 +63,6 @@ UNREACHABLE = (
 NODE_BOUND_OWNERS = ("DaemonSet", "Node")
 """Owners whose pods belong to their node and are never placed elsewhere."""
 
-NOT_STARTED_AGAIN = ("Manual", "Halted", "Once")
-"""Run strategies under which a VM without its VMI is not started again."""
-
 
 class DrainOutcome(str, enum.Enum):
     """MIGRATES: a target pod is placed while the source still runs. RECREATED: it ends, and its
@@ -85,15 +76,8 @@ class DrainOutcome(str, enum.Enum):
     NODE_BOUND = "node_bound"
 
 
-class Leaving(enum.Enum):
-    """What a drain that asks no eviction strategy does with a VM. MOVED: another controller moves it. RESTARTED: a
-    VirtualMachine starts again, whatever its run strategy. STOPPED: it stays off. LEFT: it stays on its node."""
-
-    MIGRATED = LIVE_MIGRATE
-    MOVED = EXTERNAL
-    RESTARTED = NONE
-    STOPPED = "stopped"
-    LEFT = "left"
+_STRATEGIES: t.Mapping[Method | None, str] = {Method.MIGRATE: LIVE_MIGRATE, Method.EVICT: EXTERNAL}
+"""The eviction strategy that does what a drain does by a method; NONE for the others."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,11 +106,15 @@ class EvictedInstance:
 
 
 class Evictions:
-    """Answers for the instances of one snapshot. `leaves`: how a drain moves VMs, by the uids of their VMIs; it asks
-    the disruption budgets itself. None: an eviction asks the budgets, and does what the strategy of the VM says."""
+    """Answers for the instances of one snapshot. `leaves`: by which methods a drain moves VMs, by the uids of their
+    VMIs; None for one that stays. Such a drain asks the disruption budgets itself. Without `leaves` an eviction asks
+    them, and does what the strategy of the VM says."""
 
-    def __init__(self, snapshot: Snapshot, leaves: t.Mapping[str, Leaving] | None = None) -> None:
+    def __init__(
+        self, snapshot: Snapshot, leaves: t.Mapping[str, Method | None] | None = None
+    ) -> None:
         self._leaves = leaves
+        self._snapshot = snapshot
         self._pods = snapshot.pods
         self._platform = snapshot.platform
         self._not_ready = snapshot.not_ready_nodes
@@ -175,8 +163,8 @@ class Evictions:
         bound = pod.owner is not None and pod.owner.kind in NODE_BOUND_OWNERS
         if bound or (event == "failure" and _outlasts_failure(pod)):
             return EvictedInstance(instance, DrainOutcome.NODE_BOUND)
-        if pod.owner is None:
-            alone = Obstacle(NOT_STARTED, "no controller recreates this pod")
+        alone = Ways.of(instance, self._snapshot).successor
+        if alone is not None:
             return EvictedInstance(instance, DrainOutcome.GONE, obstacle=alone)
         created, other = self.recreated(pod, workload), other_revision(pod, workload)
         doubt = f"{ESTIMATED}: {other}" if other else ""
@@ -187,11 +175,8 @@ class Evictions:
         return self._workloads.get(ref) if ref is not None else None
 
     def _starting(self, vmi: Vmi, workload: Workload | None) -> Workload | None:
-        """What starts the VMI again: its VirtualMachine, also of a pool, which may not have been read (KubeVirt,
-        watch/pool/pool.go makes VMs, watch/vm/vm.go starts them)."""
-        if vmi.owner is None:
-            return workload
-        return self.workload(Ref(vmi.owner.kind, vmi.ref.namespace, vmi.owner.name)) or workload
+        """What starts the VMI again: its VirtualMachine, also of a pool, which may not have been read."""
+        return owner_of(vmi, self._workloads) or workload
 
     def recreated(
         self, pod: Pod, workload: Workload | None, name: str = "", vmi: Vmi | None = None
@@ -282,67 +267,47 @@ class Evictions:
             self._of_source[key] = entry
         return entry[1]
 
-    def _why_not_migrated(self, pod: Pod, vmi: Vmi) -> Obstacle | None:
-        """Why a VM may not migrate off its node. virt-controller sets the label where it has seen no heartbeat of
-        virt-handler for five minutes, and virt-handler where devices are missing (KubeVirt, watch/node/node.go,
-        pkg/virt-handler/heartbeat)."""
-        node = self._nodes.get(pod.node_name)
-        if (obstacle := why_no_target(pod, vmi, node, self._platform)) is not None:
-            return replace(obstacle, text=f"may not migrate: {obstacle}")
-        if node is None or node.labels.get(SCHEDULABLE) != "false":
-            return None
-        return Obstacle(
-            "no_target_pod",
-            f"may not migrate: node {node.name} has the label {SCHEDULABLE}=false, so its virt-handler may not run",
-        )
-
     def _vmi(
-        self,
-        instance: Instance,
-        vmi: Vmi,
-        pod: Pod,
-        workload: Workload | None,
-        event: NodeEvent,
+        self, instance: Instance, vmi: Vmi, pod: Pod, workload: Workload | None, event: NodeEvent
     ) -> EvictedInstance:
-        workload = self._starting(vmi, workload)
-        leaving = (self._leaves or {}).get(vmi.uid)
-        if leaving is Leaving.LEFT:
+        leaves = self._leaves or {}
+        chosen, method = vmi.uid in leaves, leaves.get(vmi.uid)
+        if chosen and method is None:
             return EvictedInstance(instance, DrainOutcome.NODE_BOUND)
         if event == "drain" and pod.node_name in self._not_ready:
             not_ready = node_not_ready(pod.node_name)
             return EvictedInstance(instance, DrainOutcome.BLOCKED, obstacle=not_ready)
-        if leaving is Leaving.STOPPED:
+        if method is Method.STOP:
             stopped = Obstacle(NOT_STARTED, "it is stopped")
             return EvictedInstance(instance, DrainOutcome.GONE, obstacle=stopped)
-        strategy = leaving.value if leaving else eviction_strategy(vmi, self._platform)
-        migrates = event == "drain" and strategy != NONE
-        if migrates and strategy == EXTERNAL:
-            others = Obstacle("moved_by_others", f"its eviction strategy is {EXTERNAL}")
-            return EvictedInstance(instance, DrainOutcome.BLOCKED, certain=False, obstacle=others)
-        obstacle = why_not_migratable(vmi) if migrates else None
-        if migrates and obstacle is None:
-            target = self.migration_target(pod, vmi, workload)
+        ways = Ways.of(instance, self._snapshot)
+        strategy = eviction_strategy(vmi, self._snapshot.platform)
+        if event == "failure" or chosen:
+            strategy = _STRATEGIES.get(method, NONE)
+        does, refused = ways.evicted(strategy)
+        if refused is not None:
+            certain = strategy != EXTERNAL
+            return EvictedInstance(
+                instance, DrainOutcome.BLOCKED, certain=certain, obstacle=refused
+            )
+        if does is Method.MIGRATE:
+            target = self.migration_target(pod, vmi, self._starting(vmi, workload))
             target, why = self.migrated(target, vmi)
-            doubt = f"{ESTIMATED}: {why}" if why else str(self._why_not_migrated(pod, vmi) or "")
+            doubt = f"{ESTIMATED}: {why}" if why else ""
+            if not doubt and (perhaps := ways.doubt_of_migration) is not None:
+                doubt = f"may not migrate: {perhaps}"
             certain = vmi.live_migratable is True and not doubt
             code = "next_pod_estimated" if why else "not_reported_migratable"
             outcome = DrainOutcome.MIGRATES
             return EvictedInstance(instance, outcome, target, doubt, certain, code=code)
-        never = why_never_migrated(vmi.ref.name, vmi.spec)
-        marked = vmi.live_migratable is not False and never is not None
-        if obstacle is not None and (strategy != LIVE_MIGRATE_IF_POSSIBLE or marked):
-            text = f"its eviction strategy is {strategy}, and {obstacle}"
-            stuck = replace(obstacle, text=text)
-            return EvictedInstance(instance, DrainOutcome.BLOCKED, obstacle=stuck)
-        of_vm = workload is not None and workload.kind.run_strategy
-        restarts = of_vm and leaving is Leaving.RESTARTED
-        gone = None if restarts else why_not_again(vmi, workload)
+        restarts = method in (Method.RESTART, Method.RECREATE) and ways.stop is None
+        gone = None if restarts else ways.successor
         if gone is not None:
             return EvictedInstance(instance, DrainOutcome.GONE, obstacle=gone)
         created, estimated = self.restarted(pod, vmi, workload)
         doubt = f"{ESTIMATED}: {estimated}" if estimated else ""
         asked = event == "drain" and not restarts
-        perhaps = why_perhaps_not_again(workload) if asked else None
+        perhaps = ways.doubt_of_successor if asked else None
         if perhaps is not None:
             doubt = f"may stay off: {perhaps}"
         code = "next_pod_estimated" if perhaps is None else "may_stay_off"
@@ -366,45 +331,6 @@ def blocked_evidence(
 
 
 ESTIMATED = "has a next pod that is an estimate"
-
-
-def why_not_again(vmi: Vmi, workload: Workload | None) -> Obstacle | None:
-    """Why nothing creates this VMI again once it has ended."""
-    if vmi.owner is None:
-        return Obstacle(NOT_STARTED, "no controller recreates this instance")
-    if workload is not None and workload.kind.run_strategy:
-        strategy = run_strategy(workload)
-        if strategy in NOT_STARTED_AGAIN:
-            return Obstacle(NOT_STARTED, f"a VM with run strategy {strategy} is not started again")
-    if workload is not None and not workload.kind.has_vm and held_by_pause(workload):
-        return Obstacle(
-            NOT_STARTED, f"{workload.ref} is paused (spec.paused), and creates no instance"
-        )
-    return None
-
-
-def held_by_pause(workload: Workload) -> bool:
-    """Whether its controller creates and ends no instance (KubeVirt, watch/replicaset/replicaset.go and
-    watch/pool/pool.go, execute: no scale while spec.paused)."""
-    scaled = workload.runs_vms and workload.replicas is not None
-    return scaled and bool(workload.spec.get("paused"))
-
-
-def why_perhaps_not_again(workload: Workload | None) -> Obstacle | None:
-    """Why a VM that a drain ends may stay off.
-
-    With RerunOnFailure only a VMI that failed is followed by another (watch/vm/vm.go, syncRunStrategy). One
-    that ends with its pod has failed only if its guest did not shut down (pkg/virt-handler/vm.go,
-    calculateVmPhaseForStatusReason). The VMI of a failed node has.
-    """
-    vm = workload is not None and workload.kind.run_strategy
-    if workload is None or not vm or run_strategy(workload) != "RerunOnFailure":
-        return None
-    return Obstacle(
-        NOT_STARTED,
-        "a VM with run strategy RerunOnFailure is started again only if its guest does not shut down"
-        " within its grace period",
-    )
 
 
 def other_revision(pod: Pod, workload: Workload | None) -> str | None:

@@ -1,9 +1,6 @@
 # Copyright (c) 2026, virt.placement contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What does KubeVirt do with a VMI whose pod is evicted, and which does it go on evacuating from a node in service?
-
-What it does follows from the eviction strategy (KubeVirt, api/core/v1/types.go, EvictionStrategy, and the webhook
-pod-eviction-admitter).
+"""Which VMIs does KubeVirt go on evacuating from a node in service?
 
 The eviction of a launcher pod sets `status.evacuationNodeName` of its VMI. Until the VMI has left this node, the
 evacuation controller makes a migration again after each that fails, also where the node was uncordoned since and its
@@ -20,25 +17,9 @@ from ..model.findings import Finding
 from ..model.kinds import MAINTENANCE
 from ..model.objects import Node, Ref
 from ..model.snapshot import Platform, Vmi
-
-NONE = "None"
-"""The eviction ends the VMI, whether or not it could migrate."""
-
-LIVE_MIGRATE = "LiveMigrate"
-"""The eviction becomes a live migration, or is refused."""
-
-LIVE_MIGRATE_IF_POSSIBLE = "LiveMigrateIfPossible"
-"""The eviction becomes a live migration, and ends a VMI that cannot migrate."""
-
-EXTERNAL = "External"
-"""The eviction is refused, and evacuationNodeName is set: another controller has to move the VMI."""
+from .moving import EXTERNAL, eviction_strategy
 
 _CANCELED_SINCE = (1, 7)
-
-
-def eviction_strategy(vmi: Vmi, platform: Platform) -> str:
-    """The strategy of the VMI, or else the cluster's."""
-    return vmi.eviction_strategy or platform.eviction_strategy or NONE
 
 
 def evacuation_findings(

@@ -96,11 +96,19 @@ def vmi_workload(vmi: Vmi, workloads: t.Mapping[Ref, Workload]) -> Ref:
     controller otherwise. A VMI without a controller is its own workload."""
     if vmi.owner is None:
         return vmi.ref
-    ref = Ref(vmi.owner.kind, vmi.ref.namespace, vmi.owner.name)
-    vm = workloads.get(ref)
+    vm = owner_of(vmi, workloads)
     if vm is not None and vm.pool is not None:
         return Ref(vm.pool.kind, vmi.ref.namespace, vm.pool.name)
-    return ref
+    return Ref(vmi.owner.kind, vmi.ref.namespace, vmi.owner.name)
+
+
+def owner_of(vmi: Vmi, workloads: t.Mapping[Ref, Workload]) -> Workload | None:
+    """What makes a VMI and makes it again: its VirtualMachine, also of a pool, or its replica set (KubeVirt,
+    watch/pool/pool.go makes VMs, watch/vm/vm.go starts them); None where nothing does, or it was not read."""
+    if vmi.owner is None:
+        return None
+    owner = workloads.get(Ref(vmi.owner.kind, vmi.ref.namespace, vmi.owner.name))
+    return owner if owner is not None and owner.runs_vms else None
 
 
 def is_of(workloads: t.Container[Ref], workload: Ref | None, instance: Ref) -> bool:

@@ -1,8 +1,12 @@
 # Copyright (c) 2026, virt.placement contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""When a changed template takes effect on what runs, and by which methods an instance can be moved.
+"""Which ways does an instance have to leave its node, and when does a changed template take effect?
 
-The rules are KubeVirt's. Under the rollout strategy LiveUpdate a VirtualMachine's affinity, node
+`Ways` has what Kubernetes and KubeVirt do. Others choose among the ways: a rollout those after which an instance runs
+as declared (`move_options`), a drain by its policies (`maintenance/vm_ways`), a forecast by the eviction strategy
+(`forecast/eviction`).
+
+The rules about templates are KubeVirt's, too. Under the rollout strategy LiveUpdate a VirtualMachine's affinity, node
 selector and tolerations reach the running VMI, and its next launcher pod carries them (watch/vm/vm.go,
 handleAffinityChangeRequest, handleTolerationsChangeRequest). Other fields (`live_update`), or anything
 under the strategy Stage, wait for a restart, and while the condition RestartRequired is set nothing is
@@ -15,23 +19,41 @@ from __future__ import annotations
 
 import typing as t
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ..kinds.stateful_set import partition_of
+from ..kinds.virtual_machine import run_strategy_named
 from ..model.json_pointer import JSON
 from ..model.objects import Node, Pod
-from ..model.obstacle import (
-    WORKLOAD_ROLLOUT_STOPPED,
-    Obstacle,
-)
+from ..model.obstacle import NOT_STARTED, WORKLOAD_ROLLOUT_STOPPED, Obstacle
 from ..model.plan import Method
 from ..model.rendering import listed
-from ..model.snapshot import Instance, Platform, Vmi, Workload
-from .labels import CPU_FEATURE, HOST_MODEL, HOST_MODEL_CPU, MIGRATION_CPU, vm_spec
+from ..model.snapshot import Instance, Platform, Snapshot, Vmi, Workload
+from .instances import owner_of
+from .labels import (
+    CPU_FEATURE,
+    HOST_MODEL,
+    HOST_MODEL_CPU,
+    MIGRATION_CPU,
+    SCHEDULABLE,
+    vm_spec,
+)
 from .live_update import LIVE_UPDATE, PLACEMENT_FIELDS, rollout_strategy, waiting_fields
 from .ordinals import keeps_all
 from .pending_changes import staged_changes, why_applies_more, without_empty
 from .pools import VM_CHANGED_BY_OTHERS, lacks_template, revision_of, why_not_brought
+
+NONE = "None"
+"""Eviction strategy: the eviction ends the VMI, whether or not it could migrate."""
+
+LIVE_MIGRATE = "LiveMigrate"
+"""The eviction becomes a live migration, or is refused."""
+
+LIVE_MIGRATE_IF_POSSIBLE = "LiveMigrateIfPossible"
+"""The eviction becomes a live migration, and ends a VMI that cannot migrate."""
+
+EXTERNAL = "External"
+"""The eviction is refused, and evacuationNodeName is set: another controller has to move the VMI."""
 
 NOW = "now"
 NEXT_START = "start"
@@ -136,32 +158,6 @@ ANY_HOST_MODEL_SINCE = (1, 6)
 model that is."""
 
 
-def why_no_target(pod: Pod, vmi: Vmi, source: Node | None, platform: Platform) -> Obstacle | None:
-    """Why KubeVirt makes no target pod for a migration of this instance. `pod` is its pod and `source` its node, None
-    where that is not known.
-
-    1.4 and 1.5: for the CPU model host-model createTargetPod ends with an error where the node lacks the label of its
-    model, and tries again for ever; a VM that has migrated keeps the labels of its first node
-    (watch/migration/migration.go, prepareNodeSelectorForHostCpuModel). From 1.6 that error is lost in an inner block.
-    """
-    if not (0, 0) < platform.kubevirt_release < ANY_HOST_MODEL_SINCE:
-        return None
-    cpu = (vmi.spec.get("domain") or {}).get("cpu") or {}
-    if source is None or cpu.get("model") != HOST_MODEL:
-        return None
-    if any(
-        CPU_FEATURE in key or MIGRATION_CPU in key for key, _value in pod.placement.node_selector
-    ):
-        return None
-    if any(key.startswith(HOST_MODEL_CPU) for key in source.labels):
-        return None
-    return Obstacle(
-        "no_target_pod",
-        f"node {source.name} has no label {HOST_MODEL_CPU}MODEL, without which KubeVirt before 1.6 makes no target pod"
-        " for a VM with the CPU model host-model. virt-handler sets it",
-    )
-
-
 def outbound_nodes(node_name: str, state: t.Mapping[str, JSON]) -> frozenset[str]:
     """The nodes of which a migration takes one of the outbound migrations until its object has ended.
     `node_name` and `state` are `status.nodeName` and `status.migrationState` of its VMI. After the
@@ -204,11 +200,178 @@ def _claims_by_name(value: JSON) -> list[str]:
     return [name for name in names if name and isinstance(name, str)]
 
 
-RESTARTABLE = ("Always", "Manual", "RerunOnFailure")
-"""Run strategies under which KubeVirt restarts a running VM (virt-api, rest/lifecycle.go)."""
-
 PERMISSION = "set apply_pending_changes"
 """What a user of a rollout does to apply other pending changes, too."""
+
+
+def eviction_strategy(vmi: Vmi, platform: Platform) -> str:
+    """The strategy of the VMI, or else the cluster's."""
+    return vmi.eviction_strategy or platform.eviction_strategy or NONE
+
+
+@dataclass(frozen=True, slots=True)
+class Ways:
+    """The ways of one instance to leave its node, each with its obstacle or None, whatever a run chooses. `owner` makes
+    its VMI or pod: a VirtualMachine, also one of a pool, a replica set, or the workload of a pod; None where nothing
+    does, or it was not read. `source` is its node, None where that is not known."""
+
+    owner: Workload | None
+    vmi: Vmi | None
+    pod: Pod | None
+    source: Node | None
+    platform: Platform
+
+    @classmethod
+    def of(cls, instance: Instance, snapshot: Snapshot) -> Ways:
+        """Those of an instance of a snapshot."""
+        vmi, workloads = instance.vmi, snapshot.workloads_by_ref
+        if vmi is not None:
+            owner = owner_of(vmi, workloads)
+        else:
+            owner = workloads.get(instance.workload) if instance.workload else None
+        source = snapshot.nodes_by_name.get(instance.node_name)
+        return cls(owner, vmi, instance.pod, source, snapshot.platform)
+
+    @property
+    def migrate(self) -> Obstacle | None:
+        """A live migration."""
+        if self.vmi is None:
+            return Obstacle("not_live_migratable", "a pod cannot migrate")
+        return why_not_migratable(self.vmi) or self.no_target
+
+    @property
+    def no_target(self) -> Obstacle | None:
+        """Why KubeVirt makes no target pod for a migration of this instance.
+
+        1.4 and 1.5: for the CPU model host-model createTargetPod ends with an error where the node lacks the label of
+        its model, and tries again for ever; a VM that has migrated keeps the labels of its first node
+        (watch/migration/migration.go, prepareNodeSelectorForHostCpuModel). From 1.6 that error is lost in an inner
+        block.
+        """
+        vmi, pod, source = self.vmi, self.pod, self.source
+        if not (0, 0) < self.platform.kubevirt_release < ANY_HOST_MODEL_SINCE:
+            return None
+        if vmi is None or pod is None or source is None:
+            return None
+        model = ((vmi.spec.get("domain") or {}).get("cpu") or {}).get("model")
+        keys = [key for key, _value in pod.placement.node_selector]
+        kept = any(CPU_FEATURE in key or MIGRATION_CPU in key for key in keys)
+        if kept or model != HOST_MODEL or any(x.startswith(HOST_MODEL_CPU) for x in source.labels):
+            return None
+        return Obstacle(
+            "no_target_pod",
+            f"node {source.name} has no label {HOST_MODEL_CPU}MODEL, without which KubeVirt before 1.6 makes no target"
+            " pod for a VM with the CPU model host-model. virt-handler sets it",
+        )
+
+    @property
+    def doubt_of_migration(self) -> Obstacle | None:
+        """Why a migration that KubeVirt accepts may not begin. virt-controller sets the label where it has seen no
+        heartbeat of virt-handler for five minutes, and virt-handler where devices are missing (KubeVirt,
+        watch/node/node.go, pkg/virt-handler/heartbeat)."""
+        if self.no_target is not None or self.source is None:
+            return self.no_target
+        if self.source.labels.get(SCHEDULABLE) != "false":
+            return None
+        text = f"node {self.source.name} has the label {SCHEDULABLE}=false, so its virt-handler may not run"
+        return Obstacle("no_target_pod", text)
+
+    @property
+    def again(self) -> tuple[Method, Obstacle | None]:
+        """The method that ends it, after which another one is made, and why that is refused: a restart of a VM, which
+        virt-api refuses by run strategy and during a change of volumes (rest/lifecycle.go), else a recreation."""
+        owner = self.owner
+        if owner is not None and not owner.kind.has_vm:
+            return Method.RECREATE, None
+        refusal = self.stop or self._by_run_strategy("restarted")
+        if refusal is None and owner is not None and owner.condition("VolumesChange"):
+            text = "KubeVirt refuses a restart while volumes are being changed (condition VolumesChange)"
+            refusal = Obstacle("in_progress", text, True)
+        return Method.RESTART, refusal
+
+    def pending_changes(self, permission: str) -> Obstacle | None:
+        """Why the next VMI would have more than the declared placement: it is made from the template as that is then
+        (watch/vm/vm.go, watch/replicaset/replicaset.go). `permission` is how to allow it."""
+        if self.owner is None or self.vmi is None:
+            return None
+        action = "a restart" if self.owner.kind.has_vm else "recreating the VMI"
+        return why_applies_more(action, staged_changes(self.owner, self.vmi), permission)
+
+    @property
+    def stop(self) -> Obstacle | None:
+        """A stop, after which its VirtualMachine stays off."""
+        text = "no VirtualMachine owns it, which a restart or a stop needs"
+        return None if self._run_strategy else Obstacle("no_virtual_machine", text)
+
+    @property
+    def stop_and_start(self) -> Obstacle | None:
+        """A stop, and a start later, which virt-api refuses by run strategy (rest/lifecycle.go)."""
+        return self.stop or self._by_run_strategy("started again")
+
+    @property
+    def _run_strategy(self) -> str:
+        """That of its VirtualMachine, or "" without one."""
+        owner = self.owner
+        return run_strategy(owner) if owner is not None and owner.kind.run_strategy else ""
+
+    def _by_run_strategy(self, done: str) -> Obstacle | None:
+        text = f"a VM with run strategy {self._run_strategy} is not {done}"
+        restarted = run_strategy_named(self._run_strategy).restarted
+        return None if restarted else Obstacle("run_strategy", text)
+
+    def evicted(self, strategy: str) -> tuple[Method | None, Obstacle | None]:
+        """What an eviction does to a VMI with this strategy: MIGRATE; EVICT where that ends it; None where the eviction
+        is refused, with the reason. Only the condition LiveMigratable counts, so that a VMI that never migrates is
+        marked for evacuation for ever (KubeVirt, webhooks pod-eviction-admitter)."""
+        vmi = self.vmi
+        if strategy == NONE or vmi is None:
+            return Method.EVICT, None
+        text = f"its eviction strategy is {strategy}"
+        if strategy == EXTERNAL:
+            return None, Obstacle("moved_by_others", text)
+        obstacle = why_not_migratable(vmi)
+        if obstacle is None:
+            return Method.MIGRATE, None
+        if strategy == LIVE_MIGRATE_IF_POSSIBLE and vmi.live_migratable is False:
+            return Method.EVICT, None
+        return None, replace(obstacle, text=f"{text}, and {obstacle}")
+
+    @property
+    def successor(self) -> Obstacle | None:
+        """Why nothing makes it again once it has ended without a request: its node failed, or its pod was evicted."""
+        ended = self.vmi or self.pod
+        if ended is not None and ended.owner is None:
+            text = f"no controller recreates this {'pod' if self.vmi is None else 'instance'}"
+        elif run_strategy_named(self._run_strategy).again == "never":
+            text = f"a VM with run strategy {self._run_strategy} is not started again"
+        elif self.owner is not None and held_by_pause(self.owner):
+            text = f"{self.owner.ref} is paused (spec.paused), and creates no instance"
+        else:
+            return None
+        return Obstacle(NOT_STARTED, text)
+
+    @property
+    def doubt_of_successor(self) -> Obstacle | None:
+        """Why a VM whose pod is evicted may stay off.
+
+        With RerunOnFailure only a VMI that failed is followed by another (watch/vm/vm.go, syncRunStrategy). One
+        that ends with its pod has failed only if its guest did not shut down (pkg/virt-handler/vm.go,
+        calculateVmPhaseForStatusReason). The VMI of a failed node has.
+        """
+        if run_strategy_named(self._run_strategy).again != "if_failed":
+            return None
+        return Obstacle(
+            NOT_STARTED,
+            f"a VM with run strategy {self._run_strategy} is started again only if its guest does not shut down"
+            " within its grace period",
+        )
+
+
+def held_by_pause(workload: Workload) -> bool:
+    """Whether its controller creates and ends no instance (KubeVirt, watch/replicaset/replicaset.go and
+    watch/pool/pool.go, execute: no scale while spec.paused)."""
+    scaled = workload.runs_vms and workload.replicas is not None
+    return scaled and bool(workload.spec.get("paused"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -233,79 +396,24 @@ class MoveOptions:
 
 def move_options(
     workload: Workload | None,
-    instance: Instance,
-    platform: Platform,
+    ways: Ways,
     *,
     apply_pending_changes: bool = False,
-    vm: Workload | None = None,
     vm_changed: bool = False,
 ) -> MoveOptions:
-    """The ways in which `instance` can be moved, given what `workload` declares now. `vm`: its VirtualMachine, where
-    that is one of a pool, and `vm_changed` as in `pools.changed_by_others`."""
-    vmi, pod = instance.vmi, instance.pod
-    if vmi is not None and vmi.terminating:
-        return _none("terminating", "the instance is being deleted", temporary=True)
-    if vmi is None and pod is not None and pod.terminating:
-        return _none("terminating", "the pod is being deleted", temporary=True)
-    if workload is None or (vmi is not None and not workload.runs_vms):
-        return _none("not_movable", "no controller would recreate it")
+    """The ways of an instance after which it runs as `workload` declares now. `vm_changed`: as in
+    `pools.changed_by_others`."""
+    vmi, owner = ways.vmi, ways.owner
+    waits = _why_it_waits(workload, ways, vm_changed=vm_changed)
+    if waits is not None or owner is None:
+        return MoveOptions((), waits)
     if vmi is None:
-        return _of_pod(workload)
-    if not workload.kind.has_vm:
-        return _of_replica(workload, vmi, apply_pending_changes)
-    if workload.kind.makes_vms:
-        if vm is None:
-            return _none("in_progress", "its VirtualMachine was not read", temporary=True)
-        waits = _why_member_waits(workload, vm, vmi)
-        if waits is not None:
-            return MoveOptions((), VM_CHANGED_BY_OTHERS if vm_changed else waits)
-        workload = vm
-    return _of_vm(workload, vmi, platform, apply_pending_changes)
-
-
-def _none(code: str, text: str, *, temporary: bool = False) -> MoveOptions:
-    return MoveOptions((), Obstacle(code, text, temporary))
-
-
-def can_migrate(
-    workload: Workload | None, vmi: Vmi | None, platform: Platform, vm: Workload | None = None
-) -> bool:
-    """Whether Method.MIGRATE is among the methods of `move_options`; it costs less than all of them."""
-    if workload is None or not workload.runs_vms or vmi is None or vmi.terminating:
-        return False
-    if workload.kind.makes_vms:
-        if vm is None or _why_member_waits(workload, vm, vmi) is not None:
-            return False
-        workload = vm
-    if workload.kind.has_vm:
-        return vmi.phase == "Running" and _obstacle(workload, vmi, platform) is None
-    return _replica_obstacle(workload, vmi) is None
-
-
-def _of_pod(workload: Workload) -> MoveOptions:
-    if not workload.kind.replaces_pods:
-        return _none("not_movable", f"pods of a {workload.ref.kind} are bound to their nodes")
-    if not workload.seen:
-        text = "its controller has not seen the latest change yet"
-        return _none("in_progress", text, temporary=True)
-    if not _behind(workload):
-        no_migration = Obstacle("not_live_migratable", "a pod cannot migrate")
-        return MoveOptions((Method.RECREATE,), no_migration)
-    return MoveOptions((), _held(workload) or _ROLLING)
-
-
-_ROLLING = Obstacle("in_progress", "the rollout of its workload is in progress", True)
-
-
-def _of_replica(workload: Workload, vmi: Vmi, apply_pending_changes: bool) -> MoveOptions:
-    obstacle = _replica_obstacle(workload, vmi)
-    refusal = None if apply_pending_changes else why_not_recreated(workload, vmi)
-    return _options(obstacle, Method.RECREATE, refusal)
-
-
-def _options(obstacle: Obstacle | None, again: Method, refusal: Obstacle | None) -> MoveOptions:
-    """A migration unless it has an obstacle, and the method that makes a new VMI unless that is refused."""
+        return MoveOptions((Method.RECREATE,), ways.migrate)
+    again, refusal = ways.again
+    if refusal is None and not apply_pending_changes:
+        refusal = ways.pending_changes(PERMISSION)
     possible = () if refusal is not None else (again,)
+    obstacle = _why_not_enforced(owner, vmi, ways)
     if obstacle is None:
         return MoveOptions((Method.MIGRATE, *possible), refusal=refusal)
     if refusal is None:
@@ -314,38 +422,50 @@ def _options(obstacle: Obstacle | None, again: Method, refusal: Obstacle | None)
     return MoveOptions((), refusal.after(str(obstacle)), awaited=awaited)
 
 
-def _replica_obstacle(workload: Workload, vmi: Vmi) -> Obstacle | None:
-    """As `_obstacle`, for a VMI of a replica set."""
-    behind = lagging_fields(workload, vmi)
-    if behind:
-        fixed = f"{', '.join(behind)} of the instance is fixed when the VMI is created"
-        return Obstacle("needs_restart", fixed)
-    return _why_not_running(vmi) or why_not_migratable(vmi)
+def can_migrate(workload: Workload | None, ways: Ways) -> bool:
+    """Whether Method.MIGRATE is among the methods of `move_options`; it costs less than all of them."""
+    vmi, owner = ways.vmi, ways.owner
+    if vmi is None or owner is None or _why_it_waits(workload, ways) is not None:
+        return False
+    return _why_not_enforced(owner, vmi, ways) is None
+
+
+def _why_it_waits(
+    workload: Workload | None, ways: Ways, *, vm_changed: bool = False
+) -> Obstacle | None:
+    """Why an instance does not move now, by whichever method."""
+    vmi, owner, ended = ways.vmi, ways.owner, ways.vmi or ways.pod
+    if ended is not None and ended.terminating:
+        noun = "pod" if vmi is None else "instance"
+        return Obstacle("terminating", f"the {noun} is being deleted", True)
+    if workload is None or (vmi is not None and not workload.runs_vms):
+        return Obstacle("not_movable", "no controller would recreate it")
+    if vmi is None:
+        return _why_pod_waits(workload)
+    if not workload.kind.has_vm:
+        return None
+    if owner is None:
+        return Obstacle("in_progress", "its VirtualMachine was not read", True)
+    if workload.kind.makes_vms and (waits := _why_member_waits(workload, owner, vmi)):
+        return VM_CHANGED_BY_OTHERS if vm_changed else waits
+    return _why_not_running(vmi, temporary=True)
+
+
+def _why_pod_waits(workload: Workload) -> Obstacle | None:
+    if not workload.kind.replaces_pods:
+        text = f"pods of a {workload.ref.kind} are bound to their nodes"
+        return Obstacle("not_movable", text)
+    if not workload.seen:
+        return Obstacle("in_progress", "its controller has not seen the latest change yet", True)
+    return (_held(workload) or _ROLLING) if _behind(workload) else None
+
+
+_ROLLING = Obstacle("in_progress", "the rollout of its workload is in progress", True)
 
 
 def _why_not_running(vmi: Vmi, *, temporary: bool = False) -> Obstacle | None:
     text = f"the instance is {vmi.phase or 'not started'}"
     return None if vmi.phase == "Running" else Obstacle("not_running", text, temporary)
-
-
-def why_not_recreated(
-    workload: Workload, vmi: Vmi, permission: str = PERMISSION
-) -> Obstacle | None:
-    """Why another VMI of a replica set would have more than the declared placement. A replica set makes each VMI from
-    its template as it is then (watch/replicaset/replicaset.go)."""
-    return why_applies_more("recreating the VMI", staged_changes(workload, vmi), permission)
-
-
-def _of_vm(
-    workload: Workload, vmi: Vmi, platform: Platform, apply_pending_changes: bool
-) -> MoveOptions:
-    waits = _why_not_running(vmi, temporary=True)
-    if waits is not None:
-        return MoveOptions((), waits)
-    refusal = restart_refusal(workload)
-    if refusal is None and not apply_pending_changes:
-        refusal = why_applies_more("a restart", staged_changes(workload, vmi), PERMISSION)
-    return _options(_obstacle(workload, vmi, platform), Method.RESTART, refusal)
 
 
 def _why_member_waits(pool: Workload, vm: Workload, vmi: Vmi) -> Obstacle | None:
@@ -361,26 +481,15 @@ def _why_member_waits(pool: Workload, vm: Workload, vmi: Vmi) -> Obstacle | None
     return _ROLLING if rolls and revision_of(vmi.labels) != revision_of(vm.labels) else None
 
 
-def restart_refusal(workload: Workload) -> Obstacle | None:
-    """Why virt-api refuses to restart a VM (KubeVirt 1.8, rest/lifecycle.go)."""
-    refusal = strategy_refusal(workload, "restarted")
-    if refusal is not None or not workload.condition("VolumesChange"):
-        return refusal
-    text = "KubeVirt refuses a restart while volumes are being changed (condition VolumesChange)"
-    return Obstacle("in_progress", text, True)
-
-
-def strategy_refusal(workload: Workload, done: str) -> Obstacle | None:
-    """Why a VM with its run strategy is not `done`: restarted, or started again after a stop."""
-    strategy = run_strategy(workload)
-    refusal = Obstacle("run_strategy", f"a VM with run strategy {strategy} is not {done}")
-    return None if strategy in RESTARTABLE else refusal
-
-
-def _obstacle(workload: Workload, vmi: Vmi, platform: Platform) -> Obstacle | None:
+def _why_not_enforced(owner: Workload, vmi: Vmi, ways: Ways) -> Obstacle | None:
     """Why a live migration would not enforce the declared placement."""
-    behind = lagging_fields(workload, vmi)
-    return _why_not_live(workload, behind, platform) or why_not_migratable(vmi)
+    behind = lagging_fields(owner, vmi)
+    if owner.kind.has_vm:
+        return _why_not_live(owner, behind, ways.platform) or ways.migrate
+    if behind:
+        fixed = f"{', '.join(behind)} of the instance is fixed when the VMI is created"
+        return Obstacle("needs_restart", fixed)
+    return _why_not_running(vmi) or ways.migrate
 
 
 def _why_not_live(

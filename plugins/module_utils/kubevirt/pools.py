@@ -15,7 +15,7 @@ from __future__ import annotations
 import typing as t
 from dataclasses import dataclass, replace
 
-from ..kinds.registry import kind_of
+from ..kinds.virtual_machine import run_strategy_named
 from ..model.json_pointer import JSON
 from ..model.objects import Labels, Ref
 from ..model.obstacle import NO_HOLD, WORKLOAD_ROLLOUT_STOPPED, Obstacle
@@ -59,14 +59,6 @@ def members_of(pool: Workload, snapshot: Snapshot) -> tuple[PoolMember, ...]:
         for vm in snapshot.workloads
         if vm.owner is not None and vm.owner.uid == pool.uid and vm.kind.run_strategy
     )
-
-
-def vm_of(vmi: Vmi, workloads: t.Mapping[Ref, Workload]) -> Workload | None:
-    """The VirtualMachine that makes a VMI, also one of a pool; None where another object does, or it was not read."""
-    owner = vmi.owner
-    if owner is None or not kind_of(owner.kind).run_strategy:
-        return None
-    return workloads.get(Ref(owner.kind, vmi.ref.namespace, owner.name))
 
 
 def lacks_template(pool: Workload, vm: Workload) -> bool:
@@ -186,15 +178,12 @@ def _update_selectors(pool: Workload) -> t.Mapping[str, JSON]:
     return policy.get("selectors") or {}
 
 
-_STARTING = ("Always", "Once", "RerunOnFailure")
-
-
 def started_by_template(pool: Workload, snapshot: Snapshot) -> tuple[Ref, ...]:
     """The stopped VMs of a pool that a change of its template starts, whatever changes: the controller writes the whole
     template into each VM, with its run strategy (`opportunisticUpdate`)."""
     wanted = vm_spec(pool)
-    starts = wanted.get("running") is True or wanted.get("runStrategy") in _STARTING
-    if not starts:
+    strategy = run_strategy_named(wanted.get("runStrategy"))
+    if not strategy.started and wanted.get("running") is not True:
         return ()
     names = ("running", "runStrategy")
     return tuple(

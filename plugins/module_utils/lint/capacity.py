@@ -12,14 +12,13 @@ from collections import defaultdict
 from ..compliance.terms import Term, TermKind
 from ..kinds.deployment import POD_TEMPLATE_HASH
 from ..kinds.registry import kind_of
+from ..kinds.virtual_machine import run_strategy_named
 from ..kubevirt.moving import run_strategy
 from ..model.findings import Finding, rules_text
 from ..model.objects import Ref
 from ..model.placement_manifests import CREATED_BY
 from ..model.rendering import listed, value_text
 from .lint_input import LintedWorkload, LintInput, of_each_rule, without_node_terms
-
-_KEPT_RUNNING = ("Always", "RerunOnFailure")
 
 Group = list[tuple[LintedWorkload, Term]]
 """Workloads with a term that selects them all, each with its own instance of the term."""
@@ -177,4 +176,5 @@ def to_run(subject: LintedWorkload) -> int:
     """How many instances are to run."""
     if subject.workload is None or not subject.workload.kind.run_strategy:
         return subject.replicas or 0
-    return int(run_strategy(subject.workload) in _KEPT_RUNNING or bool(subject.vmis))
+    strategy = run_strategy_named(run_strategy(subject.workload))
+    return int(strategy.again in ("always", "if_failed") or bool(subject.vmis))

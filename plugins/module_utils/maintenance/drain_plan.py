@@ -19,7 +19,7 @@ from ..kinds.virtual_machine import VIRTUAL_MACHINE
 from ..kubevirt.aspects import DoNotMove
 from ..kubevirt.disruption import Budgets, Delegation, ends_pod
 from ..kubevirt.instances import pod_workload, vmi_workload
-from ..kubevirt.moving import run_strategy, why_not_recreated
+from ..kubevirt.moving import run_strategy
 from ..model.objects import Pod, Ref
 from ..model.obstacle import Obstacle
 from ..model.plan import Method, Move, Plan, SkippedInstance
@@ -311,7 +311,7 @@ class DrainView:
         if movable is None or PENDING_CHANGES in self.allowed:
             return None
         if movable.workload is not None and not movable.workload.kind.has_vm:
-            return why_not_recreated(movable.workload, vmi, ALLOW_PENDING_CHANGES)
+            return movable.ways.pending_changes(ALLOW_PENDING_CHANGES)
         return self.why_no_restart(movable, self.snapshot.platform)
 
     def _targets(self, leaving: t.Iterable[str]) -> dict[str, frozenset[str]]:

@@ -19,7 +19,6 @@ from ..forecast.conclusion import (
     conclude,
 )
 from ..forecast.doubts import doubts_of_change
-from ..forecast.eviction import Leaving
 from ..forecast.forecast import forecast
 from ..forecast.result import Forecast, NotMigratableInstance, UnschedulableInstance
 from ..kubevirt.next_pod import NEXT
@@ -42,22 +41,11 @@ those for which it depends on what the scheduler chooses, the ones that it is no
 WithoutNode: t.TypeAlias = UnschedulableInstance | NotMigratableInstance
 
 
-_LEAVING: t.Mapping[Method | None, Leaving] = {
-    None: Leaving.LEFT,
-    Method.MIGRATE: Leaving.MIGRATED,
-    Method.EVICT: Leaving.MOVED,
-    Method.STOP: Leaving.STOPPED,
-    Method.RESTART: Leaving.RESTARTED,
-    Method.RECREATE: Leaving.RESTARTED,
-}
-"""How a VM leaves by each method."""
-
-
 def drain_change(view: DrainView) -> ChangedCluster:
     """The cluster without the nodes of a drain, and with what the drain does with each VM of them."""
     concerned = {pod.vmi_uid for pod in view.snapshot.pods if pod.node_name in view.nodes}
     ways = ((x.uid, view.way_of_vm(x)) for x in view.snapshot.vmis if x.uid in concerned)
-    leaves = {uid: Leaving.MIGRATED if x.is_awaited else _LEAVING[x.method] for uid, x in ways}
+    leaves = {uid: Method.MIGRATE if x.is_awaited else x.method for uid, x in ways}
     return what_if(view.snapshot, lost_nodes=view.nodes, leaves=leaves)
 
 

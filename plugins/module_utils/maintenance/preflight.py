@@ -15,7 +15,7 @@ from collections import Counter, defaultdict
 from dataclasses import dataclass, field, replace
 
 from ..forecast.result import NAMED, Forecast
-from ..kubevirt.evacuation import eviction_strategy
+from ..kubevirt.moving import eviction_strategy
 from ..model.findings import Finding
 from ..model.objects import Labels, Ref
 from ..model.obstacle import CODES, NAMES_NODE, TOLERATES_CORDON, Obstacle

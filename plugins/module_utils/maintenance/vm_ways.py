@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """How does a VM leave its node: which of its policies is the first that is possible, and why not a better one?
 
-Pure.
+What is possible, and why not, is in `kubevirt/moving`. Pure.
 """
 
 from __future__ import annotations
@@ -11,19 +11,13 @@ import typing as t
 from dataclasses import dataclass, replace
 
 from ..kubevirt.aspects import DoNotMove
-from ..kubevirt.evacuation import EXTERNAL, eviction_strategy
-from ..kubevirt.instances import vmi_workload
-from ..kubevirt.moving import (
-    restart_refusal,
-    strategy_refusal,
-    why_no_target,
-    why_not_migratable,
-)
+from ..kubevirt.instances import owner_of, vmi_workload
+from ..kubevirt.moving import EXTERNAL, Ways, eviction_strategy
 from ..model.kinds import PREFIX
 from ..model.objects import Ref
 from ..model.obstacle import Obstacle
 from ..model.plan import Method
-from ..model.snapshot import Instance, Vmi, Workload
+from ..model.snapshot import Instance, Vmi
 from ..view.view import ClusterView
 from .options import STOP_AND_START, why_invalid
 from .pods import DO_NOT_MOVE_FINDING, PENDING_CHANGES
@@ -212,56 +206,40 @@ class VmWays:
 
     def _label(self, vmi: Vmi, key: str) -> str:
         """The label of the VM, else of the VMI: Harvester reads that one, and keeps both equal."""
-        workload = self._workload(vmi)
-        own = workload.labels.get(key) if workload is not None else None
+        owner = owner_of(vmi, self.view.snapshot.workloads_by_ref)
+        own = owner.labels.get(key) if owner is not None else None
         return own or vmi.labels.get(key) or ""
-
-    def _workload(self, vmi: Vmi) -> Workload | None:
-        return self.view.snapshot.workloads_by_ref.get(self.owner(vmi))
 
     def _why_it_stays(self, vmi: Vmi) -> Obstacle | None:
         """The label that keeps it where it is, unless another label says how it leaves in a maintenance."""
-        workloads = self.view.snapshot.workloads_by_ref
-        instance = Instance(vmi.ref, vmi.uid, vmi_workload(vmi, workloads), None, vmi)
-        stays = DoNotMove(workloads).obstacle(instance, Method.MIGRATE)
+        label = DoNotMove(self.view.snapshot.workloads_by_ref)
+        stays = label.obstacle(self._instance(vmi), Method.MIGRATE)
         return None if self._own_label(vmi) else stays
 
-    def _why_no_target(self, vmi: Vmi) -> Obstacle | None:
-        snapshot = self.view.snapshot
-        source, platform = snapshot.nodes_by_name.get(vmi.node_name), snapshot.platform
+    def _instance(self, vmi: Vmi) -> Instance:
+        """The VMI with the pod that it has on its node."""
         pods = self.view.launcher_pods.get(vmi.uid, ())
-        found = (
-            why_no_target(x, vmi, source, platform) for x in pods if x.node_name == vmi.node_name
-        )
-        return next(found, None)
+        pod = next((pod for pod in pods if pod.node_name == vmi.node_name), None)
+        workload = vmi_workload(vmi, self.view.snapshot.workloads_by_ref)
+        return Instance(vmi.ref, vmi.uid, workload, pod, vmi)
 
     def _by(self, policy: str, vmi: Vmi) -> VmWay:
         """How the VM leaves by this policy, whatever its others say."""
+        ways = Ways.of(self._instance(vmi), self.view.snapshot)
         if policy == "migrate":
-            obstacle = why_not_migratable(vmi) or self._why_no_target(vmi)
-            return _way(policy, Method.MIGRATE, obstacle, NOT_MIGRATABLE)
+            return _way(policy, Method.MIGRATE, ways.migrate, NOT_MIGRATABLE)
         if policy == "evict":
-            strategy = eviction_strategy(vmi, self.view.snapshot.platform)
+            strategy = eviction_strategy(vmi, ways.platform)
             text = f"its eviction strategy is {strategy}, and vm_policy evict is for {EXTERNAL}"
             other = Obstacle("not_evictable", text) if strategy != EXTERNAL else None
             return _way(policy, Method.EVICT, other, NOT_EVICTABLE)
-        workload = self._workload(vmi)
-        is_replica = workload is not None and workload.runs_vms and not workload.kind.has_vm
-        if policy == "restart" and is_replica:
-            return _way(policy, Method.RECREATE, self.pending_changes(vmi), PENDING_CHANGES)
-        if workload is None or not workload.kind.run_strategy:
-            text = f"no VirtualMachine owns it, which its vm_policy '{policy}' needs"
-            return VmWay(policy, None, Obstacle("no_virtual_machine", text), NOT_RESTARTABLE)
-        if policy == "stop":
-            return VmWay(policy, Method.STOP)
-        starts = policy == STOP_AND_START
-        if starts:
-            refusal = strategy_refusal(workload, "started again")
-        else:
-            refusal = restart_refusal(workload)
-        if refusal is not None:
-            return VmWay(policy, None, refusal, NOT_RESTARTABLE)
-        method = Method.STOP if starts else Method.RESTART
+        method, refusal = Method.STOP, ways.stop
+        if policy == STOP_AND_START:
+            refusal = ways.stop_and_start
+        elif policy == "restart":
+            method, refusal = ways.again
+        if refusal is not None or policy == "stop":
+            return _way(policy, method, refusal, NOT_RESTARTABLE)
         return _way(policy, method, self.pending_changes(vmi), PENDING_CHANGES)
 
 

@@ -18,10 +18,9 @@ from ..compliance.declared import DeclaredReader
 from ..compliance.pending import without_preemption
 from ..kinds.registry import kind_of
 from ..kinds.virtual_machine import VMI
-from ..kubevirt.instances import active_pod
+from ..kubevirt.instances import active_pod, owner_of
 from ..kubevirt.labels import MIGRATION_JOB, PRIORITIES_SINCE, REJECTED_BY_QUOTA
 from ..kubevirt.moving import outbound_nodes, propagating
-from ..kubevirt.pools import vm_of
 from ..model.json_pointer import JSON
 from ..model.kinds import instance_path, instances_path
 from ..model.manifests import vmi_from_manifest
@@ -122,7 +121,7 @@ class Observer:
 
     def propagating(self, instance: Instance) -> bool:
         vmi = instance.vmi
-        vm = vm_of(vmi, self.view.snapshot.workloads_by_ref) if vmi is not None else None
+        vm = owner_of(vmi, self.view.snapshot.workloads_by_ref) if vmi is not None else None
         if vm is None or vmi is None:
             return False
         return propagating(vm, vmi, self._snapshot.platform)

@@ -12,6 +12,7 @@ import pytest
 
 from ansible_collections.virt.placement.plugins.module_utils.kubevirt.moving import (
     MoveOptions,
+    Ways,
     can_migrate,
     move_options,
     propagating,
@@ -22,7 +23,7 @@ from ansible_collections.virt.placement.plugins.module_utils.kubevirt.pending_ch
     changes_since_start,
     staged_changes,
 )
-from ansible_collections.virt.placement.plugins.module_utils.model.objects import Pod, Ref
+from ansible_collections.virt.placement.plugins.module_utils.model.objects import Node, Pod, Ref
 from ansible_collections.virt.placement.plugins.module_utils.model.obstacle import (
     WORKLOAD_ROLLOUT_STOPPED,
     Obstacle,
@@ -58,8 +59,9 @@ def running(spec: dict[str, t.Any] | None = None, **changed: t.Any) -> Instance:
 
 def effect(workload: Workload | None, instance: Instance, **given: t.Any) -> MoveOptions:
     platform = given.pop("platform", LIVE)
-    found = move_options(workload, instance, platform, **given)
-    assert can_migrate(workload, instance.vmi, platform) == (Method.MIGRATE in found.methods)
+    ways = Ways(workload, instance.vmi, instance.pod, None, platform)
+    found = move_options(workload, ways, **given)
+    assert can_migrate(workload, ways) == (Method.MIGRATE in found.methods)
     return found
 
 
@@ -122,6 +124,23 @@ def test_restart_is_waited_for_while_volumes_are_being_changed() -> None:
     found = effect(machine(conditions=("VolumesChange",)), stuck)
     assert (found.methods, found.temporary, found.awaited) == ((), True, Method.RESTART)
     assert "KubeVirt refuses a restart while volumes are being changed" in str(found.obstacle)
+
+
+def test_restart_is_waited_for_where_a_migration_has_no_target_pod() -> None:
+    """KubeVirt before 1.6 makes none for host-model on a node without the label of its model."""
+    hosted = running({"domain": {"cpu": {"model": "host-model"}}})
+    old = Platform(kubevirt="v1.5.0", rollout_strategy="LiveUpdate")
+    found = {
+        conditions: move_options(
+            machine(conditions=conditions),
+            Ways(machine(conditions=conditions), hosted.vmi, hosted.pod, Node("w1"), old),
+        )
+        for conditions in ((), ("VolumesChange",))
+    }
+    assert found[()].methods == (Method.RESTART,)
+    waits = found["VolumesChange",]
+    assert (waits.methods, waits.temporary, waits.awaited) == ((), True, Method.RESTART)
+    assert str(waits.obstacle).startswith("node w1 has no label host-model-cpu")
 
 
 def test_vm_that_cannot_migrate_needs_a_restart() -> None:

@@ -10,7 +10,10 @@ from dataclasses import replace
 
 import pytest
 
-from ansible_collections.virt.placement.plugins.module_utils.kubevirt.moving import move_options
+from ansible_collections.virt.placement.plugins.module_utils.kubevirt.moving import (
+    Ways,
+    move_options,
+)
 from ansible_collections.virt.placement.plugins.module_utils.kubevirt.pools import (
     members_of,
     why_not_brought,
@@ -20,7 +23,6 @@ from ansible_collections.virt.placement.plugins.module_utils.model.findings impo
 from ansible_collections.virt.placement.plugins.module_utils.model.objects import Owner, Pod
 from ansible_collections.virt.placement.plugins.module_utils.model.rule import RuleId
 from ansible_collections.virt.placement.plugins.module_utils.model.snapshot import (
-    Instance,
     Vmi,
     Workload,
 )
@@ -229,8 +231,7 @@ def test_vm_that_the_update_strategy_does_not_select_never_gets_the_template(
         "zone": "a"
     }
     assert (why_not_brought(found, vm) is None) is brought
-    instance = Instance(vmi.ref, vmi.uid, found.ref, None, vmi)
-    options = move_options(found, instance, PLATFORM, vm=vm)
+    options = move_options(found, Ways(vm, vmi, None, None, PLATFORM))
     assert (options.methods, options.temporary) == ((), brought)
     said = "has not brought the template" if brought else f"select, and {vm.ref} is none of them"
     assert said in str(options.obstacle)
