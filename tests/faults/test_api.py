@@ -248,8 +248,8 @@ def test_two_writers_lose_nothing(plain: Sandbox) -> None:
             rest: dict[str, t.Any] = {"remove": [], "exclusive": [], "force": True}
             options = {**unset, "per_node": per_node, **rest}
             request, _faults = parse_label_request(options, Topology.of())
-            applied = label_nodes(api, request, check=False).applied
-            trouble.extend(failed.error for failed in applied.failed)
+            labelled = label_nodes(api, request, check=False)
+            trouble.extend(failed.error for failed in labelled.failed)
 
     clients = [_api(plain.kubeconfig("labeler"), timeout=60) for _key in keys]
     for client in clients:

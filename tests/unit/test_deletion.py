@@ -144,25 +144,29 @@ class Copy:
         for path in [*registries, self.root / "meta" / "runtime.yml"]:
             text = path.read_text()
             lines = text.splitlines(keepends=True)
-            imported = rf"from (\.\.|\S*(module|plugin)_utils\.){capability}[. ]"
-            own = re.compile(rf"{imported}|\s+(\*\*|\"\w+\": )?({capability}\.|_{capability},)")
-            late = lines_of_function(text, f"_{capability}") if path.suffix == ".py" else range(0)
+            imported = rf"\s*from (\.\.|\S*(module|plugin)_utils\.){capability}[. ]"
+            late = functions_with(imported, text) if path.suffix == ".py" else []
+            names = "|".join([rf"{capability}\.", *(rf"{x.name}," for x in late)])
+            own = re.compile(rf"{imported}|\s+(\*\*|\"\w+\": )?({names})")
+            inside = {n for x in late for n in range(x.lineno, (x.end_lineno or x.lineno) + 1)}
             kept = [
                 x
                 for number, x in enumerate(lines, 1)
-                if number not in late and not own.match(x) and x.strip(" -\n") not in modules
+                if number not in inside and not own.match(x) and x.strip(" -\n") not in modules
             ]
             if len(kept) < len(lines):
                 found[path] = "".join(kept)
         return found
 
 
-def lines_of_function(text: str, name: str) -> range:
-    """The lines of a function of a registry, which imports its capability where that is asked for."""
-    for node in ast.parse(text).body:
-        if isinstance(node, ast.FunctionDef) and node.name == name:
-            return range(node.lineno, (node.end_lineno or node.lineno) + 1)
-    return range(0)
+def functions_with(line: str, text: str) -> list[ast.FunctionDef]:
+    """The functions of a registry that have such a line: they import a capability where it is asked for."""
+    return [
+        node
+        for node in ast.parse(text).body
+        if isinstance(node, ast.FunctionDef)
+        and any(re.match(line, x) for x in (ast.get_source_segment(text, node) or "").splitlines())
+    ]
 
 
 def modules_of(files: t.Iterable[Path]) -> set[str]:

@@ -43,15 +43,20 @@ ONLY_IN_API = {"kubernetes", "urllib3", "yaml"}
 # ansible-core depends on jinja2, and where ansible-core runs it is there. A node that runs modules may lack it.
 ON_CONTROLLER = {"action", "lookup", "plugin_utils"}
 LATE = {
+    "api.auth_checks": "a kubeconfig is read here for an error alone",
     "cluster.expanded_templates": "launcher pods are known where a VM is halted",
     "flows.lint": "a task without a cluster reads none",
-    "flows.node_labels": "dependents are read where a value changes",
-    "flows.node_maintenance": "nodes are read, and put in service, without what drains them",
+    "flows.node_labels": "nodes that have their labels are not written, and dependents are read for changed values",
+    "flows.node_maintenance": "nodes are put in service without what drains them, and the reverse",
     "flows.rules": "rules that are removed or restored are not linted",
+    "interface.arguments": "rules are text in a survey alone",
     "interface.results": "a task that reads no snapshot has no gap to warn of",
     "maintenance.drain": "only the first step of a drain asks the forecast",
+    "maintenance.registry": "few drains are of an approved plan",
     "model.write": "labels of nodes are written without the kinds of workloads",
+    "moves.reconciliation": "the moves of a drain do not wait for room",
     "node_labels.plan": "templates are read where a value changes",
+    "rollout.registry": "few rollouts have an approved plan, a map of VMs, or what rules hold",
     "rules.registry": "one task in many undoes a change",
     "view.view": "rules are written without the scheduler",
 }

@@ -34,7 +34,6 @@ from ansible_collections.kubernetes.core.plugins.module_utils.args_common import
 
 from ..model.rendering import listed
 from .errors import NoConfiguration, cut
-from .yaml_text import InvalidYaml, PyYamlMissing, load_yaml
 
 Options = t.Mapping[str, t.Any]
 
@@ -304,6 +303,8 @@ def _nothing_there(options: Options, source: _Source) -> str:
 def _read(path: str) -> tuple[t.Mapping[str, t.Any], str]:
     """The content of the file, or what is wrong with it. The message quotes no content: there may be
     secrets in it."""
+    from .yaml_text import InvalidYaml, PyYamlMissing, load_yaml
+
     try:
         with open(path, encoding="utf-8") as file:
             content = load_yaml(file)

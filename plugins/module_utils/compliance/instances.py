@@ -32,11 +32,13 @@ from ..model.obstacle import Obstacle
 from ..model.plan import Method
 from ..model.snapshot import Instance, Snapshot, Workload
 from ..scheduler.framework import pod_key
-from ..scheduler.index import Index
 from ..scheduler.node_affinity import allows_only
 from ..view.view import ClusterView, view_of
 from .declared import Declared, DeclaredReader
 from .drift import Drift, DriftComparison, TemplateMatcher
+
+if t.TYPE_CHECKING:
+    from ..scheduler.index import Index
 
 
 class DeclaredInstance:

@@ -10,7 +10,6 @@ pkg/scheduler/framework/plugins.
 
 from __future__ import annotations
 
-import re
 import typing as t
 from collections import Counter
 
@@ -38,6 +37,7 @@ from ..scheduler.framework import (
     FilterStatus,
     PodInfo,
     ReasonKind,
+    without_preemption,
 )
 from ..scheduler.index import Index
 from ..scheduler.nodes import NodeSet
@@ -207,18 +207,12 @@ def reason_text(reason: FilterReason, topology: Topology, rules: t.Sequence[str]
 
 
 _AVAILABLE = "nodes are available: "
-_PREEMPTION = re.compile(r"[.,]? (no new claims to deallocate, )?preemption: .*$")
 
 
 def own_words(pod: Pod) -> str:
     """What kube-scheduler answers for a pod without a node, without what it says of preemption."""
     by = "" if pod.scheduler_name == DEFAULT_SCHEDULER else f" ({pod.scheduler_name})"
     return f"the scheduler{by} refused it: {without_preemption(pod.unscheduled)}"
-
-
-def without_preemption(message: str) -> str:
-    """A message of kube-scheduler without what it says of preemption."""
-    return _PREEMPTION.sub("", message)
 
 
 def has_unknown_reason(message: str) -> bool:

@@ -10,8 +10,6 @@ from dataclasses import dataclass, replace
 from ..api.client import ApiClient
 from ..api.errors import ApiError
 from ..api.lists import list_all
-from ..cluster.access import require_write_rights
-from ..cluster.patching import Applied, Failed, apply, refusals, try_writes
 from ..interface.arguments import topology_of
 from ..interface.results import writes_result
 from ..interface.runner import PartialFailure, task_error, with_errors_of_the_cluster
@@ -33,6 +31,8 @@ from ..node_labels.request import LabelRequest, parse_label_request
 if t.TYPE_CHECKING:
     from ansible.module_utils.basic import AnsibleModule
 
+    from ..cluster.patching import Failed
+
 NODES = "/api/v1/nodes"
 
 
@@ -43,44 +43,43 @@ def run(module: AnsibleModule, api: ApiClient) -> dict[str, t.Any]:
     if faults:
         raise InvalidInput(label_faults(api, request, faults))
     labelled = label_nodes(api, request, check=module.check_mode)
-    applied = labelled.applied
+    done, failed = labelled.done, labelled.failed
     result = {
-        **writes_result(applied.done, diff=module._diff),
+        **writes_result(done, diff=module._diff),
         "nodes": [
             {"name": write.target.name, "before": write.before, "after": write.after}
-            for write in applied.done
+            for write in done
         ],
         "planned": {
-            write.target.name: {**dict.fromkeys(write.before), **write.after}
-            for write in applied.done
+            write.target.name: {**dict.fromkeys(write.before), **write.after} for write in done
         },
         "dependents": [ref._asdict() for ref in labelled.dependents],
         "counts": {
-            "changed": len(applied.done),
+            "changed": len(done),
             "unchanged": labelled.unchanged,
-            "failed": len(applied.failed),
+            "failed": len(failed),
         },
         **outcome(
             entries_done(labelled, request, check=module.check_mode),
             following=entries_next(labelled, check=module.check_mode),
         ),
     }
-    if applied.failed:
-        errors = [task_error(failure.error, failure.write.target) for failure in applied.failed]
+    if failed:
+        errors = [task_error(failure.error, failure.write.target) for failure in failed]
         raise PartialFailure(result, errors)
     return result
 
 
 def entries_done(labelled: Labelled, request: LabelRequest, *, check: bool) -> t.Iterator[Entry]:
     """What became of the labels of nodes, for people."""
-    writes = labelled.applied.done
+    writes = labelled.done
     if names := [x.target.name for x in writes if x.after.items() - x.before.items()]:
         text = "nodes that would be labeled" if check else "labeled nodes"
         yield Entry("labeled", text, tuple(names))
     if names := [x.target.name for x in writes if x.before.keys() - x.after.keys()]:
         text = f"nodes from which labels {'would be' if check else 'were'} removed"
         yield Entry("labels_removed", text, tuple(names))
-    if writes or labelled.applied.failed:
+    if writes or labelled.failed:
         return
     if request.labels or any(request.per_node.values()):
         yield Entry("unchanged", "all nodes have these labels already")
@@ -90,26 +89,26 @@ def entries_done(labelled: Labelled, request: LabelRequest, *, check: bool) -> t
 
 def entries_next(labelled: Labelled, *, check: bool) -> t.Iterator[Entry]:
     """What the labels that were written leave to do."""
-    if labelled.dependents and labelled.applied.done and not check:
+    if labelled.dependents and labelled.done and not check:
         text = "to move what depends on these labels: playbook rollout, for"
         yield Entry("rollout", text, tuple(map(str, labelled.dependents)))
 
 
 @dataclass(frozen=True)
 class Labelled:
-    """What was written; `nodes` are those that the task names or selects, `dependents` workloads whose rules depend on
-    labels that changed."""
+    """What was written, and what could not be; `nodes` are those that the task names or selects, `dependents` workloads
+    whose rules depend on labels that changed."""
 
-    applied: Applied
     nodes: frozenset[str]
+    done: tuple[Write, ...] = ()
+    failed: tuple[Failed, ...] = ()
     dependents: tuple[Ref, ...] = ()
 
     @property
     def unchanged(self) -> int:
         """How many nodes of the task have the requested labels without a write."""
-        applied = self.applied
-        differing = {write.target.name for write in applied.done}
-        return len(self.nodes - differing - {x.write.target.name for x in applied.failed})
+        differing = {write.target.name for write in self.done}
+        return len(self.nodes - differing - {x.write.target.name for x in self.failed})
 
 
 def label_nodes(api: ApiClient, request: LabelRequest, *, check: bool) -> Labelled:
@@ -118,8 +117,21 @@ def label_nodes(api: ApiClient, request: LabelRequest, *, check: bool) -> Labell
     Raises InvalidInput with all faults, or the missing right, before anything is written, and ApiError.
     """
     plan, selected, dependents = _planned(api, request)
-    require_write_rights(api, plan.writes, role="labeler")
     meant = frozenset((*request.named, *selected))
+    if not plan.writes:
+        return Labelled(meant, dependents=dependents)
+    done, failed = _write(api, request, plan, meant, check=check)
+    return Labelled(meant, done, failed, dependents)
+
+
+def _write(
+    api: ApiClient, request: LabelRequest, plan: LabelPlan, meant: frozenset[str], *, check: bool
+) -> tuple[tuple[Write, ...], tuple[Failed, ...]]:
+    """The writes that were made, and those that failed. What writes is imported where a label differs."""
+    from ..cluster.access import require_write_rights
+    from ..cluster.patching import Failed, apply, refusals, try_writes
+
+    require_write_rights(api, plan.writes, role="labeler")
 
     def recompute(write: Write, manifest: JSON) -> Write | None:
         node = LabelledNode.of(manifest)
@@ -128,10 +140,8 @@ def label_nodes(api: ApiClient, request: LabelRequest, *, check: bool) -> Labell
     refused = refusals(try_writes(api, plan.writes)) if check else {}
     writes = [write for write in plan.writes if write.target not in refused]
     applied = apply(api, writes, recompute=recompute, check=check, metadata_only=True)
-    failed = tuple(
-        Failed(write, refused[write.target]) for write in plan.writes if write.target in refused
-    )
-    return Labelled(replace(applied, failed=(*applied.failed, *failed)), meant, dependents)
+    failed = [Failed(x, refused[x.target]) for x in plan.writes if x.target in refused]
+    return applied.done, (*applied.failed, *failed)
 
 
 def label_faults(

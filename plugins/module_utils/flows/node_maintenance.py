@@ -14,10 +14,8 @@ from ..api.transport import ComputingTimeout, uptime
 from ..interface.arguments import topology_of
 from ..interface.results import writes_result
 from ..interface.runner import PartialFailure, listed, task_error
-from ..maintenance.in_service import InServiceStep
 from ..maintenance.mark import node_as_json
 from ..maintenance.options import MaintenanceOptions, parse_options
-from ..maintenance.undo_drain import ReturnState
 from ..model.findings import InputError, InvalidInput
 from ..model.obstacle import OUTSIDE_OF_WINDOW
 from ..model.rendering import Entry, outcome
@@ -27,6 +25,7 @@ if t.TYPE_CHECKING:
     from ansible.module_utils.basic import AnsibleModule
 
     from ..maintenance.drain import DrainSource
+    from ..maintenance.in_service import InServiceStep
     from ..moves.run_plan import RunPlan
     from ..moves.state import StepResult
     from ..moves.watch import Listening
@@ -70,7 +69,7 @@ def run(module: AnsibleModule, api: ApiClient) -> dict[str, t.Any]:
     gone: tuple[str, ...] = ()
     with until_interrupted() as listening:
         if options.state == "in_service":
-            step = InServiceStep(api, options, ReturnState.read(previous_step), listening)
+            step = _return(api, options, previous_step, listening)
             result, started = step.run(check=module.check_mode), step.started
             gone = step.gone
         else:
@@ -101,6 +100,16 @@ def run(module: AnsibleModule, api: ApiClient) -> dict[str, t.Any]:
     if result.failure:
         raise PartialFailure(returned, [result.failure])
     return returned
+
+
+def _return(
+    api: ApiClient, options: MaintenanceOptions, state: dict[str, t.Any], listening: Listening
+) -> InServiceStep:
+    """One step of putting nodes in service. Imported as `_drain` is."""
+    from ..maintenance.in_service import InServiceStep
+    from ..maintenance.undo_drain import ReturnState
+
+    return InServiceStep(api, options, ReturnState.read(state), listening)
 
 
 def _drain(

@@ -10,7 +10,6 @@ from __future__ import annotations
 import typing as t
 
 from ..api.connection import auth_argument_spec
-from ..api.yaml_text import InvalidYaml, PyYamlMissing, load_yaml
 from ..model.findings import InputError, InvalidInput
 from ..model.json_pointer import JSON
 from ..model.topology import Topology
@@ -107,6 +106,8 @@ def rules_data(value: JSON) -> JSON:
     """`value`, parsed if it is YAML or JSON text, as from a survey. Raises InvalidInput."""
     if not isinstance(value, str):
         return value
+    from ..api.yaml_text import InvalidYaml, PyYamlMissing, load_yaml
+
     try:
         return load_yaml(value)
     except PyYamlMissing as error:

@@ -1,14 +1,31 @@
 # Copyright (c) 2026, virt.placement contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What limits a drain to an approved plan? Each is a line of a capability."""
+"""What limits a drain to an approved plan? Each is a line of a capability, imported for such a plan."""
 
 from __future__ import annotations
 
-from ..approval import approved_drain as approval
+import typing as t
+
+if t.TYPE_CHECKING:
+    from ..approval.approved_drain import ApprovedDrain
+    from ..moves.run_plan import PlanReader, RunPlan
+
+
+def _plan_reader() -> PlanReader:
+    from ..approval.approved_drain import read
+
+    return read
+
+
+def _approval(plan: RunPlan) -> ApprovedDrain:
+    from ..approval.approved_drain import ApprovedDrain
+
+    return ApprovedDrain.of(plan)
+
 
 PLAN_READERS = {
-    "plan": approval.read,
+    "plan": _plan_reader,
 }
 APPROVALS = {
-    "plan": approval.ApprovedDrain.of,
+    "plan": _approval,
 }

@@ -12,7 +12,6 @@ from ..model.objects import Ref
 from ..model.obstacle import Obstacle
 from ..model.plan import Move, Plan, Uid
 from ..model.snapshot import Platform, Snapshot
-from ..scheduler.index import Index
 from .journal import RunJournal
 from .move import MoveRecord
 
@@ -20,6 +19,7 @@ if t.TYPE_CHECKING:
     from ..api.client import ApiClient
     from ..cluster.access import Right
     from ..cluster.lease import LeaseKeeper, LeaseReading
+    from ..scheduler.index import Index
     from .context import StepContext
     from .reconcile import Reconciler
     from .reconciliation import Reconciliation, Wait

@@ -15,7 +15,6 @@ from ..api.errors import Forbidden, NotFound
 from ..api.lists import list_all
 from ..cluster.refusals import PodRefusals
 from ..compliance.declared import DeclaredReader
-from ..compliance.pending import without_preemption
 from ..kinds.registry import kind_of
 from ..kinds.virtual_machine import VMI
 from ..kubevirt.instances import active_pod, owner_of
@@ -30,6 +29,7 @@ from ..model.plan import WITHOUT_SUCCESSOR, Method
 from ..model.quota import quota_from_manifest
 from ..model.rendering import listed
 from ..model.snapshot import Instance, Migration, Snapshot, Workload
+from ..scheduler.framework import without_preemption
 from ..view.view import view_of
 from .gates import VmiKey
 from .journal import RunJournal, digest

@@ -18,7 +18,9 @@ from .journal import RunJournal
 from .move import MoveRecord, Phase
 from .move_source import View
 from .observe import Observer
-from .room import Room
+
+if t.TYPE_CHECKING:
+    from .room import Room
 
 
 class Wait(t.NamedTuple):
@@ -68,6 +70,8 @@ class Reconciliation:
         """What has room beside the moves in flight; None where no move of the run waits for room."""
         if self.view.index is None:
             return None
+        from .room import Room
+
         observer = self.observer
         return Room(observer.view, self.view.index, self.view.by_uid, observer.successors)
 

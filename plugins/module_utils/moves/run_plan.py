@@ -112,11 +112,11 @@ PlanReader = t.Callable[
 def options_with_plan(
     given: t.Mapping[str, JSON],
     defaults: t.Mapping[str, JSON],
-    readers: t.Mapping[str, PlanReader],
+    readers: t.Mapping[str, t.Callable[[], PlanReader]],
 ) -> tuple[dict[str, JSON], RunPlan | None]:
     """The options of a task, and its approved plan. Raises InvalidInput with what is wrong with the option `plan`."""
     if given["plan"] is None:
         return dict(given), None
     if "plan" not in readers:
         raise InvalidInput([InputError("plan", "cannot be carried out by this installation")])
-    return readers["plan"](given, defaults)
+    return readers["plan"]()(given, defaults)

@@ -17,9 +17,11 @@ from ..model.objects import Namespace, Pod
 from ..model.placement_manifests import with_own_values
 from ..model.plan import Uid
 from ..scheduler.framework import PlacementInfo, PodInfo, pod_key
-from ..scheduler.index import Index
 from ..scheduler.inter_pod_affinity import affinity_terms
 from ..scheduler.selector_index import ExistingTerms, SelectorCount, SelectorIndex
+
+if t.TYPE_CHECKING:
+    from ..scheduler.index import Index
 
 Uids = frozenset[str]
 

@@ -16,6 +16,7 @@ from ..compliance.instances import (
 )
 from ..kubevirt.aspects import Aspect, aspects_of_instances
 from ..kubevirt.disruption import Budgets
+from ..model.kinds import HOLD
 from ..model.objects import Ref
 from ..model.obstacle import Obstacle
 from ..model.plan import Method, Move, Plan
@@ -76,12 +77,10 @@ class JudgedSnapshot:
     @functools.cached_property
     def held(self) -> HeldRollouts:
         """The selected workloads whose own rollouts are set aside; none where nothing here can give them back."""
-        find = HOLDS.get("hold")
-        return (
-            find(self.snapshot, self.selection, self.candidates)
-            if find is not None
-            else HeldRollouts()
-        )
+        are_held = any(HOLD in workload.annotations for workload in self.snapshot.workloads)
+        if not are_held or "hold" not in HOLDS:
+            return HeldRollouts()
+        return HOLDS["hold"]()(self.snapshot, self.selection, self.candidates)
 
     @functools.cached_property
     def by_uid(self) -> t.Mapping[str, DeclaredInstance]:
@@ -145,7 +144,7 @@ class JudgedSnapshot:
             return plan_moves(self.snapshot, request, free, verified=self.verified)
         moving = {x.instance.ref for x in self.neighbors if x.uid in busy}
         places = {ref: node for ref, node in places.items() if ref not in moving}
-        plan = PLANNERS["places"]
+        plan = PLANNERS["places"]()
         return plan(self.snapshot, request, free, places, verified=self.verified)
 
     def node_selector(self, move: Move) -> tuple[tuple[str, str], ...]:

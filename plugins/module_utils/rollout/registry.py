@@ -1,27 +1,56 @@
 # Copyright (c) 2026, virt.placement contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What plans, limits or ends a rollout in a way of its own? Each is a line of a capability."""
+"""What plans, limits or ends a rollout in a way of its own? Each is a line of a capability, imported where asked."""
 
 from __future__ import annotations
 
-from ..approval import approved_rollout as approval
-from ..holds import release as holds
-from ..places import places
+import typing as t
+
+if t.TYPE_CHECKING:
+    from ..approval.approved_rollout import ApprovedRollout
+    from ..model.plan import Plan
+    from ..moves.move_source import HeldRollouts
+    from ..moves.run_plan import PlanReader, RunPlan
+
+
+def _plan_reader() -> PlanReader:
+    from ..approval.approved_rollout import read
+
+    return read
+
+
+def _approval(plan: RunPlan) -> ApprovedRollout:
+    from ..approval.approved_rollout import ApprovedRollout
+
+    return ApprovedRollout(plan)
+
+
+def _holds() -> t.Callable[..., HeldRollouts]:
+    from ..holds.release import held_rollouts
+
+    return held_rollouts
+
+
+def _places() -> t.Callable[..., Plan]:
+    from ..places.places import plan_places
+
+    return plan_places
+
 
 PLAN_READERS = {
-    "plan": approval.read,
+    "plan": _plan_reader,
 }
 APPROVALS = {
-    "plan": approval.ApprovedRollout,
+    "plan": _approval,
 }
 """What reads an approved plan, and what limits a rollout to it."""
 
 HOLDS = {
-    "hold": holds.held_rollouts,
+    "hold": _holds,
 }
 """What finds workloads whose own rollouts are set aside, and gives them back."""
 
 PLANNERS = {
-    "places": places.plan_places,
+    "places": _places,
 }
 """What plans the moves of a rollout that has this option, in place of planning/plan."""

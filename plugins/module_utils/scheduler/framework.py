@@ -8,6 +8,7 @@ reports it. PodInfo has the node sets, terms and constraints of a pod's placemen
 
 from __future__ import annotations
 
+import re
 import typing as t
 from dataclasses import dataclass, field
 
@@ -157,3 +158,11 @@ class PodInfo:
     request_fit: RequestFit | None = None
     node: int = -1
     node_labels: Labels = field(default_factory=dict)
+
+
+_PREEMPTION = re.compile(r"[.,]? (no new claims to deallocate, )?preemption: .*$")
+
+
+def without_preemption(message: str) -> str:
+    """A message of kube-scheduler without what it says of preemption."""
+    return _PREEMPTION.sub("", message)

@@ -8,7 +8,6 @@ import typing as t
 
 import pytest
 
-from ansible_collections.virt.placement.plugins.module_utils.cluster.patching import Applied
 from ansible_collections.virt.placement.plugins.module_utils.flows.node_labels import (
     Labelled,
     entries_done,
@@ -56,7 +55,7 @@ TO_REMOVE = LabelRequest(nodes=("w1",), remove=("rack",))
 def test_entries_say_of_each_node_what_was_done(
     writes: list[Write], check: bool, request_: LabelRequest, entries: t.Sequence[str]
 ) -> None:
-    labelled = Labelled(Applied(tuple(writes), ()), frozenset({"w1"}))
+    labelled = Labelled(frozenset({"w1"}), tuple(writes))
     done = entries_done(labelled, request_, check=check)
     assert [f"{entry.text}: {', '.join(entry.objects)}" for entry in done] == list(entries)
 
@@ -74,6 +73,6 @@ def test_dependents_are_moved_once_the_labels_are_written(
     writes: list[Write], check: bool, names: tuple[str, ...] | None
 ) -> None:
     dependents = (Ref("VirtualMachine", "shop", "db"),)
-    labelled = Labelled(Applied(tuple(writes), ()), frozenset({"w1"}), dependents)
+    labelled = Labelled(frozenset({"w1"}), tuple(writes), dependents=dependents)
     found = [entry.objects for entry in entries_next(labelled, check=check)]
     assert found == ([] if names is None else [names])
