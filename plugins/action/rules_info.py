@@ -10,3 +10,5 @@ from ansible_collections.virt.placement.plugins.plugin_utils.kubeconfig import K
 
 class ActionModule(KubeconfigAction):
     """The action plugin of virt.placement.rules_info."""
+
+    TABLE = True

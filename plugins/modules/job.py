@@ -35,7 +35,6 @@ options:
       - in_service
       - finish
       - report
-      - list_rules
       - make_folder
       - close
   nodes:
@@ -124,7 +123,6 @@ STAGES = [
     "in_service",
     "finish",
     "report",
-    "list_rules",
     "make_folder",
     "close",
 ]

@@ -232,13 +232,28 @@ outcome:
       - {code: rules, text: 3 rules, objects: []}
     skipped: []
     next: []
+declarations_yaml:
+  description:
+    - The rules as variables of the playbook C(virt.placement.apply), in YAML, a document for each rule set. Texts in
+      which Ansible would evaluate a template have the tag C(!unsafe).
+  returned: if O(declarations=true)
+  type: str
+  sample: |
+    ---
+    placement_apply_namespace: shop
+    placement_apply_rule_set: default
+    placement_apply_rules:
+    - name: db-one-per-zone
+      workloads:
+      - db
+      keep_apart: zone
 table:
-  description: The rules as a text table.
+  description: The rules as a text table, and a line for each of what could not be read.
   returned: success
   type: str
   sample: |-
-    NAMESPACE  RULE SET  RULE             TYPE        WORKLOADS  INSTANCES  ENFORCED  VIOLATED  SINCE
-    shop       default   db-one-per-zone  keep_apart  1          1          0         1         2026-03-02T21:14:09Z
+    RULE                          TYPE        STATE            SINCE       WORKLOADS
+    shop/default/db-one-per-zone  keep_apart  violated by 1 of 1  2026-03-02  db
 cluster:
   description: The cluster that was read.
   returned: always

@@ -25,11 +25,6 @@ from ansible_collections.virt.placement.plugins.plugin_utils.job import (
     JobFailed,
 )
 from ansible_collections.virt.placement.plugins.plugin_utils.job_record import Result
-from ansible_collections.virt.placement.plugins.plugin_utils.rule_table import (
-    declaration_lines,
-    rule_lines,
-    unknown_lines,
-)
 from ansible_collections.virt.placement.plugins.plugin_utils.undo import own_change as undo
 
 
@@ -108,21 +103,6 @@ def show_drill(job: Job) -> Result:
     return {}
 
 
-def list_rules(job: Job) -> Result:
-    """The role placement_rules."""
-    options = job.record.asked
-    declarations = options["declarations"]
-    asked: Result = {"topology_keys": options["topology_keys"], "declarations": declarations}
-    if options["namespaces"]:
-        asked["namespaces"] = options["namespaces"]
-    result = job.run("rules_info", asked, table=True)
-    unknown = unknown_lines(result["permission_gaps"])
-    job.show([*(rule_lines(result["rules"]) if result["rules"] or not unknown else ()), *unknown])
-    if declarations:
-        job.show(declaration_lines(result["rules"]))
-    return result
-
-
 ARTIFACTS = {
     "placement_info": ("placement_summary", "summary"),
     "rules_info": ("placement_rules", "rules"),
@@ -170,7 +150,6 @@ STAGES: dict[str, t.Callable[[Job], Result]] = {
     "in_service": job_maintenance.in_service,
     "finish": job_maintenance.finish,
     "report": job_report.report,
-    "list_rules": list_rules,
     "close": close,
     **registry.STAGES,
 }

@@ -87,8 +87,8 @@ def test_a_rule_is_listed_before_and_after_it_is_enforced(
         }
     ]
     assert result["table"].splitlines()[1].split() == [
-        *(task.namespace, "default", "fast", "avoid"),
-        *("1", "1", "0", "0", fast["since"]),
+        *(f"{task.namespace}/default/fast", "avoid"),
+        *("enforced", "by", "0", "of", "1", fast["since"][:10], "db1"),
     ]
     assert (result["permission_gaps"], result["cluster"]["uid"] is None) == ([], False)
 

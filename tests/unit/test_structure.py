@@ -40,7 +40,7 @@ CONTROLLER_LAYERS = (
     {"controller_choices"},
     {
         *("closing", "closing_unread", "controller", "maintenance_plan", "orphans"),
-        *("outage", "pasted_text", "progress_pipe", "role_variables", "rule_table"),
+        *("outage", "progress_pipe", "role_variables"),
         "terminal",
         "verification",
     },

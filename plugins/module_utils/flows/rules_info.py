@@ -16,10 +16,11 @@ from ..compliance.declared import DeclaredReader, RuleTerms
 from ..compliance.judge import judge
 from ..interface.arguments import topology_of
 from ..interface.results import warn_unreadable
+from ..interface.rule_table import declarations_yaml, rule_table
 from ..kinds.virtual_machine import VMIS
 from ..model.json_pointer import JSON
 from ..model.objects import Ref
-from ..model.rendering import TO_MOVE, Entry, as_json, columns, outcome, plural, table_text
+from ..model.rendering import TO_MOVE, Entry, as_json, outcome, plural
 from ..model.rule import RuleId
 from ..model.snapshot import Unreadable, Workload
 from ..model.topology import Topology
@@ -62,7 +63,8 @@ def run(module: AnsibleModule, api: ApiClient) -> dict[str, t.Any]:
     return {
         "rules": rules,
         "permission_gaps": as_json(tuple(gaps)),
-        "table": _table(rules),
+        "table": rule_table(rules, gaps),
+        **({"declarations_yaml": declarations_yaml(rules)} if params["declarations"] else {}),
         **entries(rules, complete=not gaps),
     }
 
@@ -175,20 +177,3 @@ def _rule(
         "violated": any(workload["violated"] for workload in workloads),
         "workloads": workloads,
     }
-
-
-def _table(rules: t.Sequence[t.Mapping[str, JSON]]) -> str:
-    counts = ("WORKLOADS", "INSTANCES", "ENFORCED", "VIOLATED", "SINCE")
-    rows = [("NAMESPACE", "RULE SET", "RULE", "TYPE", *counts)]
-    for rule in rules:
-        counted = (
-            str(sum(workload[count] for workload in rule["workloads"]))
-            for count in ("instances", "enforced", "violated")
-        )
-        number = str(len(rule["workloads"]))
-        resting = sum(workload["resting"] for workload in rule["workloads"])
-        part = "" if str(resting) == number else f" on {resting} of {number}"
-        kind = f"{rule['type'] or '-'}{f' (not enabled{part})' if resting else ''}"
-        named = (rule["namespace"], rule["rule_set"], rule["name"], kind)
-        rows.append((*named, number, *counted, rule["since"] or ""))
-    return table_text(columns(rows))

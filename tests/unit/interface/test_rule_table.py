@@ -9,9 +9,9 @@ import typing as t
 import pytest
 import yaml
 
-from ansible_collections.virt.placement.plugins.plugin_utils.rule_table import (
-    declaration_lines,
-    rule_lines,
+from ansible_collections.virt.placement.plugins.module_utils.interface.rule_table import (
+    declarations_yaml,
+    rule_table,
     state_of,
 )
 
@@ -61,13 +61,13 @@ def test_state_is_the_worst_that_is_known(shown: dict[str, t.Any], state: str) -
 
 def test_each_rule_is_a_line_with_its_workloads() -> None:
     many = [workload(f"vm{number}") for number in range(7)]
-    assert rule_lines([rule(*many, preferred=True)]) == [
+    assert rule_table([rule(*many, preferred=True)]).splitlines() == [
         "RULE                TYPE                   STATE     SINCE       WORKLOADS",
         "shop/default/apart  keep_apart, preferred  enforced  2026-03-02  vm0, vm1, vm2, vm3, vm4 and 2 more",
     ]
-    unknown = rule_lines([rule(workload("db"), since=None)])[1]
+    unknown = rule_table([rule(workload("db"), since=None)]).splitlines()[1]
     assert unknown.split() == ["shop/default/apart", "keep_apart", "enforced", "db"]
-    assert rule_lines([]) == ["no rules"]
+    assert rule_table([]) == "no rules"
 
 
 def test_declarations_are_variables_of_apply() -> None:
@@ -75,12 +75,12 @@ def test_declarations_are_variables_of_apply() -> None:
     resting = rule(workload("db", resting=True), name="rests", declaration=None)
     why = "its workloads have different options, or such that cannot be written"
     of_team = rule(workload("db"), rule_set="team", declaration={**apart, "name": "a"})
-    lines = declaration_lines([rule(workload("db"), declaration=apart), resting, of_team])
-    first, second = yaml.safe_load_all("\n".join(lines))
+    text = declarations_yaml([rule(workload("db"), declaration=apart), resting, of_team])
+    first, second = yaml.safe_load_all(text)
     assert first == {
         "placement_apply_namespace": "shop",
         "placement_apply_rule_set": "default",
         "placement_apply_rules": [apart],
     }
     assert second["placement_apply_rules"] == [{**apart, "name": "a"}]
-    assert f"# left out, since {why}: rests (not enabled)" in lines
+    assert f"# left out, since {why}: rests (not enabled)" in text.splitlines()

@@ -13,12 +13,14 @@ from pathlib import Path
 
 import pytest
 
-from ansible_collections.virt.placement.plugins.plugin_utils.pasted_text import (
+from ansible_collections.virt.placement.plugins.module_utils.interface.pasted_text import (
     has_plain_keys,
     is_plain,
     variables_yaml,
 )
-from ansible_collections.virt.placement.plugins.plugin_utils.rule_table import declaration_lines
+from ansible_collections.virt.placement.plugins.module_utils.interface.rule_table import (
+    declarations_yaml,
+)
 
 from .test_rule_table import rule, workload
 
@@ -64,7 +66,7 @@ def test_ansible_evaluates_no_text_of_a_declaration(tmp_path: Path) -> None:
         "tolerations": [{"key": "gpu", "value": text, "seconds": 5, "on": True} for text in HOSTILE]
     }
     declaration = {"name": "r", "workloads": ["db"], "terms": terms}
-    lines = declaration_lines([rule(workload("db"), name="r", declaration=declaration)])
+    lines = declarations_yaml([rule(workload("db"), name="r", declaration=declaration)]).split("\n")
     (tmp_path / "rules.yml").write_text("\n".join(lines[1:]) + "\n")
 
     seen = printed_by_ansible(tmp_path, "placement_apply_rules", ["-e", "@rules.yml"])
@@ -76,13 +78,13 @@ def test_ansible_evaluates_no_text_of_a_declaration(tmp_path: Path) -> None:
 @pytest.mark.parametrize("text", [*HOSTILE, "a b", "a'", "-a", "_"])
 def test_rule_is_left_out_by_name_if_a_name_or_key_is_hostile(text: str) -> None:
     plain = {"name": "good", "workloads": ["db"], "keep_apart": "zone"}
-    lines = declaration_lines(
+    lines = declarations_yaml(
         [
             rule(workload("db"), name="good", declaration=plain),
             rule(workload("db"), name=text, declaration={**plain, "name": text}),
             rule(workload("db"), name="key", declaration={**plain, "run_on": {text: "a"}}),
         ]
-    )
+    ).split("\n")[:-1]
 
     assert lines[:8] == [
         "---",

@@ -1,26 +1,15 @@
 # Copyright (c) 2026, virt.placement contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The rules of rules_info as lines: what each rule is about, and whether it holds."""
+"""Rules as text: what each is about, whether it holds, and how it is declared."""
 
 from __future__ import annotations
 
 import itertools
 import typing as t
 
-from ansible_collections.virt.placement.plugins.module_utils.model.rendering import (
-    columns,
-    listed,
-    one_line,
-)
-from ansible_collections.virt.placement.plugins.module_utils.model.snapshot import (
-    Unreadable,
-    unreadable_texts,
-)
-from ansible_collections.virt.placement.plugins.plugin_utils.pasted_text import (
-    has_plain_keys,
-    is_plain,
-    variables_yaml,
-)
+from ..model.rendering import columns, listed, one_line, table_text
+from ..model.snapshot import Unreadable, unreadable_texts
+from .pasted_text import has_plain_keys, is_plain, variables_yaml
 
 Rule = t.Mapping[str, t.Any]
 
@@ -28,9 +17,8 @@ NAMED = 5
 """Workloads that are named, of each rule."""
 
 
-def rule_lines(rules: t.Sequence[Rule]) -> list[str]:
-    if not rules:
-        return ["no rules"]
+def rule_table(rules: t.Sequence[Rule], gaps: t.Iterable[Unreadable] = ()) -> str:
+    """A line for each rule, and one for each of what could not be read: workloads there may have other rules."""
     rows = [("RULE", "TYPE", "STATE", "SINCE", "WORKLOADS")]
     for rule in rules:
         names = [workload["name"] for workload in rule["workloads"]]
@@ -38,12 +26,9 @@ def rule_lines(rules: t.Sequence[Rule]) -> list[str]:
         name = f"{rule['namespace']}/{rule['rule_set']}/{rule['name']}"
         since = str(rule["since"] or "")[: len("2026-03-02")]
         rows.append((name, kind, state_of(rule), since, listed(names, NAMED)))
-    return columns(rows)
-
-
-def unknown_lines(gaps: t.Iterable[t.Mapping[str, str]]) -> list[str]:
-    """What could not be read: workloads there may have other rules."""
-    return [f"unknown: {text}" for text in unreadable_texts(Unreadable(**gap) for gap in gaps)]
+    unknown = [f"unknown: {text}" for text in unreadable_texts(gaps)]
+    lines = columns(rows) if rules else [] if unknown else ["no rules"]
+    return table_text([*lines, *unknown])
 
 
 def state_of(rule: Rule) -> str:
@@ -68,7 +53,7 @@ def state_of(rule: Rule) -> str:
     return "enforced" if rule["enforced"] else f"enforced by {enforced} of {instances}"
 
 
-def declaration_lines(rules: t.Sequence[Rule]) -> list[str]:
+def declarations_yaml(rules: t.Sequence[Rule]) -> str:
     """The rules as variables of the playbook apply, in YAML: a document for each namespace and rule set."""
     lines = []
     for (namespace, rule_set), group in itertools.groupby(
@@ -87,7 +72,7 @@ def declaration_lines(rules: t.Sequence[Rule]) -> list[str]:
             for rule in rules_of_set
             if (why := _fault(rule))
         ]
-    return lines
+    return "".join(f"{line}\n" for line in lines)
 
 
 def _fault(rule: Rule) -> str | None:
