@@ -35,7 +35,6 @@ options:
       - in_service
       - finish
       - report
-      - make_folder
       - close
   nodes:
     description: Names of the nodes that the stage is about.
@@ -123,7 +122,6 @@ STAGES = [
     "in_service",
     "finish",
     "report",
-    "make_folder",
     "close",
 ]
 

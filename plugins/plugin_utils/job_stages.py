@@ -151,5 +151,4 @@ STAGES: dict[str, t.Callable[[Job], Result]] = {
     "finish": job_maintenance.finish,
     "report": job_report.report,
     "close": close,
-    **registry.STAGES,
 }

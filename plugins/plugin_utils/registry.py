@@ -1,6 +1,6 @@
 # Copyright (c) 2026, virt.placement contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Which checks, stages and lines of the block that closes a job are those of capabilities? Each has a line."""
+"""Which checks and lines of the block that closes a job are those of capabilities? Each has a line."""
 
 from __future__ import annotations
 
@@ -9,9 +9,6 @@ from ansible_collections.virt.placement.plugins.plugin_utils.holds import closin
 
 CHECKS = {
     "placement_drs_import": drs.check,
-}
-STAGES = {
-    "make_folder": drs.make_folder,
 }
 DONE = {
     "holds": holds.held_done,

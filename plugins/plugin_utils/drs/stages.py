@@ -1,11 +1,10 @@
 # Copyright (c) 2026, virt.placement contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The stages of the role placement_drs_import: its folder is checked first, and made when the rules are known."""
+"""The folder of the role placement_drs_import is checked before anything is read."""
 
 from __future__ import annotations
 
 import os
-import tempfile
 from pathlib import Path
 
 from ansible_collections.virt.placement.plugins.plugin_utils.job import NOTHING, Job, JobFailed
@@ -22,20 +21,13 @@ def check(job: Job) -> Result:
     if folder and not os.path.isabs(folder):
         raise JobFailed([f"{OPTION}: must be an absolute path, but is {folder}. {NOTHING}"])
     if folder and (fault := _fault(Path(folder))):
-        raise JobFailed([_refused(folder, fault), NOTHING])
-    return {}
-
-
-def make_folder(job: Job) -> Result:
-    folder = Path(job.record.asked["folder"])
-    job.changed = not folder.is_dir()
-    if job.check_mode:
-        return {}
-    try:
-        folder.mkdir(0o755, parents=True, exist_ok=True)
-        tempfile.TemporaryFile(dir=folder).close()
-    except OSError as error:
-        raise JobFailed([_refused(str(folder), f"{error.strerror or error}")]) from error
+        raise JobFailed(
+            [
+                f"{OPTION}: cannot write to the folder {folder}: {fault}. Name a folder that the user who runs"
+                " ansible-playbook may make and write.",
+                NOTHING,
+            ]
+        )
     return {}
 
 
@@ -45,10 +37,3 @@ def _fault(folder: Path) -> str | None:
     if not there.is_dir():
         return f"{there} is a file"
     return None if os.access(there, os.W_OK | os.X_OK) else f"{there} is not writable"
-
-
-def _refused(folder: str, why: str) -> str:
-    return (
-        f"{OPTION}: cannot write to the folder {folder}: {why}. Name a folder that the user who runs ansible-playbook"
-        " may make and write."
-    )

@@ -28,38 +28,12 @@ def refusal(stage: t.Callable[[t.Any], object], asked: t.Any) -> list[str]:
     return caught.value.lines
 
 
-def test_folder_is_made_once(tmp_path: Path) -> None:
-    folder = tmp_path / "a" / "b"
-    checked = job(folder, check_mode=True)
-    stages.check(checked)
-    stages.make_folder(checked)
-    assert (checked.changed, folder.exists()) == (True, False)
-
-    made, again = job(folder), job(folder)
-    stages.make_folder(made)
-    stages.make_folder(again)
-    assert (made.changed, again.changed, list(folder.iterdir())) == (True, False, [])
-
-
 def test_folder_that_is_below_a_file_is_refused_first(tmp_path: Path) -> None:
     (tmp_path / "a").write_text("")
     folder = tmp_path / "a" / "b"
     assert refusal(stages.check, job(folder)) == [
         f"placement_drs_import_folder: cannot write to the folder {folder}: {tmp_path / 'a'} is a file. {WHAT_TO_DO}",
         NOTHING,
-    ]
-
-
-def test_folder_that_cannot_be_made_has_no_number_of_an_error(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def refuse(path: object, *_rest: object, **_options: object) -> t.NoReturn:
-        raise PermissionError(1, "Operation not permitted", str(path))
-
-    monkeypatch.setattr(Path, "mkdir", refuse)
-    folder = tmp_path / "a"
-    assert refusal(stages.make_folder, job(folder)) == [
-        f"placement_drs_import_folder: cannot write to the folder {folder}: Operation not permitted. {WHAT_TO_DO}"
     ]
 
 
