@@ -42,7 +42,7 @@ class _Unsafe(str):
     __slots__ = ()
 
 
-class _Dumper(SafeDumper):
+class _Dumper(SafeDumper):  # type: ignore[misc]
     """Writes each value in full: an anchor would be one more form to read."""
 
     def ignore_aliases(self, data: t.Any) -> bool:
