@@ -474,6 +474,18 @@ deadlock:
       description: What an administrator can do. No module does it by itself.
       type: list
       elements: str
+outcome:
+  description:
+    - What the result says for people, as lists of entries with C(code), C(text) and C(objects). A role prints them when
+      its job ends. The texts may change in a later release. See docs/architecture.md, B(What a result says for people).
+    - C(done) has V(forecast). What is to do about it is the advice of RV(findings).
+  returned: success
+  type: dict
+  sample:
+    done:
+      - {code: forecast, text: "forecast: guaranteed", objects: []}
+    skipped: []
+    next: []
 findings:
   description:
     - Findings about the rules, as M(virt.placement.rules) reports them, about the workloads after the change, and about

@@ -55,6 +55,25 @@ options:
     type: list
     elements: str
     default: [zone]
+  only:
+    description:
+      - Of the instances, only those of these workloads count in RV(problems). An empty list counts none.
+      - The role C(placement_maintenance) verifies what it has moved with it.
+    type: list
+    elements: dict
+    suboptions:
+      kind:
+        description: Kind of the workload, such as V(VirtualMachine).
+        type: str
+        required: true
+      namespace:
+        description: Its namespace.
+        type: str
+        required: true
+      name:
+        description: Its name.
+        type: str
+        required: true
 extends_documentation_fragment:
   - virt.placement.auth_options
   - virt.placement.attributes
@@ -514,6 +533,54 @@ resting_rules:
     - rule: shop/default/web-one-per-zone
       type: keep_apart
       workloads: 3
+problems:
+  description: What fails a verification, by state, with the texts that the roles print.
+  returned: success
+  type: list
+  elements: dict
+  contains:
+    state:
+      description:
+        - V(violated), V(pending), V(unknown), V(down), V(preference_not_met), V(not_enforced), V(constraint_removed)
+          or V(error_finding), for RV(findings) with the severity V(error).
+      type: str
+    count:
+      description: How many instances, lists that could not be read, or findings.
+      type: int
+    text:
+      description: How many, the first of them, and why.
+      type: str
+    lines:
+      description: More, a line each. They name what RV(table) does not, at most 20 of each state.
+      type: list
+      elements: str
+    elsewhere:
+      description: The instances in this state of other workloads than O(only).
+      type: list
+      elements: str
+  sample:
+    - state: pending
+      count: 1
+      text: "1 pending: VirtualMachineInstance shop/db: 0/6 nodes are available"
+      lines: ["Verification failed: 1 pending."]
+      elsewhere: []
+outcome:
+  description:
+    - What the result says for people, as lists of entries with C(code), C(text) and C(objects). A role prints them when
+      its job ends. The texts may change in a later release. See docs/architecture.md, B(What a result says for people).
+    - C(done) has V(instances), and where there are such V(violated_rules), V(not_running), V(not_migratable) and
+      V(not_enabled).
+    - C(next) is V(rule_not_on_new_member), V(rollout), V(violated) where no move repairs the rules,
+      V(constraint_removed), V(pending) and V(down), by what fails. Where nothing does, it is V(preference_not_met)
+      and V(not_enforced), by what a rollout would make better.
+  returned: success
+  type: dict
+  sample:
+    done:
+      - {code: instances, text: "5 instances: 3 satisfied, 2 violated", objects: []}
+    skipped: []
+    next:
+      - {code: rollout, text: "to move what violates a rule: playbook rollout", objects: []}
 findings:
   description:
     - What is wrong, or may be, with the constraints themselves. C(docs/findings.md) explains each finding and its fix.
@@ -654,6 +721,7 @@ from ansible.module_utils.basic import AnsibleModule
 
 from ansible_collections.virt.placement.plugins.module_utils.flows.placement_info import run
 from ansible_collections.virt.placement.plugins.module_utils.interface.arguments import (
+    ONLY,
     WORKLOADS,
     argument_spec,
 )
@@ -671,6 +739,7 @@ def main() -> None:
                 "default": "problems",
             },
             columns={"type": "list", "elements": "str", "default": ["zone"]},
+            only=ONLY,
         ),
         supports_check_mode=True,
     )

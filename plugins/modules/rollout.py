@@ -888,6 +888,7 @@ from ansible.module_utils.basic import AnsibleModule
 
 from ansible_collections.virt.placement.plugins.module_utils.flows.rollout import run
 from ansible_collections.virt.placement.plugins.module_utils.interface.arguments import (
+    ONLY,
     WINDOW,
     WORKLOADS,
     argument_spec,
@@ -896,15 +897,7 @@ from ansible_collections.virt.placement.plugins.module_utils.interface.runner im
 
 OPTIONS: dict[str, dict[str, t.Any]] = {
     **WORKLOADS,
-    "only": {
-        "type": "list",
-        "elements": "dict",
-        "options": {
-            "kind": {"type": "str", "required": True},
-            "namespace": {"type": "str", "required": True},
-            "name": {"type": "str", "required": True},
-        },
-    },
+    "only": ONLY,
     "scope": {
         "type": "str",
         "choices": ["violated", "preference_not_met", "not_enforced", "all"],

@@ -6,7 +6,11 @@ from __future__ import annotations
 
 import typing as t
 
-from ansible_collections.virt.placement.plugins.module_utils.model.rendering import listed, plural
+from ansible_collections.virt.placement.plugins.module_utils.model.rendering import (
+    TO_MOVE,
+    listed,
+    plural,
+)
 from ansible_collections.virt.placement.plugins.module_utils.model.snapshot import unreadable_texts
 from ansible_collections.virt.placement.plugins.plugin_utils.approval.plan_files import (
     carries_out_plan,
@@ -39,19 +43,11 @@ from ansible_collections.virt.placement.plugins.plugin_utils.undo.own_change imp
     before_undo,
     undo_parts,
 )
-from ansible_collections.virt.placement.plugins.plugin_utils.verification import (
-    named_lists,
-    no_move_repairs,
-    unread_lists,
-)
 
 if t.TYPE_CHECKING:
     from ansible_collections.virt.placement.plugins.plugin_utils.job_record import JobRecord
 
 Parts = dict[str, t.Any]
-TO_MOVE = "to move what violates a rule: playbook rollout"
-
-
 _TITLES = {"drs_import": "DRS import"}
 """Of playbooks whose name is no word."""
 
@@ -69,9 +65,8 @@ def closing_of(record: JobRecord, seconds: float) -> Closing:
     reasons = _reasons(record, failed, parts.pop("and_then", "")) if failed else ()
     gaps = unread(record)
     notes = list(_results(before_undo(record).notes))
-    forecasts = [x["forecast"] for x in notes if x["module"] == "forecast_info" and "forecast" in x]
-    done = [*(f"forecast: {answer}" for answer in forecasts[-1:]), *joined(notes, "done")]
-    following = joined(notes, "next")
+    done = joined(notes, "done")
+    following = joined(_with_steps(record, notes), "next")
     if name == "maintenance":  # it says of its nodes and VMs what was done, and which job is next
         done, following = [], []
     steps = (*after_unread(gaps), *parts["next_steps"], *(() if record.undo else following))
@@ -119,6 +114,15 @@ def _results(notes: t.Sequence[Parts]) -> t.Iterator[Parts]:
             yield note
 
 
+def _with_steps(record: JobRecord, notes: t.Sequence[Parts]) -> t.Sequence[Parts]:
+    """The results whose next steps are those of the job: the placement is that before a change in check mode, and
+    what a rollout has left has a step of its own."""
+    left = has_entry(record.last("rollout"), "next", "skipped")
+    if record.role in _WRITING and (record.check_mode or left):
+        return [note for note in notes if note["module"] != "placement_info"]
+    return notes
+
+
 def _reasons(record: JobRecord, failed: t.Sequence[str], and_then: str) -> list[str]:
     """What failed, each in short: the first one with its task, the last one with what the job did then."""
     first, *others = dict.fromkeys(record.reasons) or [reason_of(failed)]
@@ -134,82 +138,14 @@ def _reasons(record: JobRecord, failed: t.Sequence[str], and_then: str) -> list[
 
 def _verify(record: JobRecord) -> Parts:
     options = record.asked
-    selected = listed(options["namespaces"] or ["all namespaces"])
-    asked = f"namespaces {selected}" if options["namespaces"] else selected
+    asked = "namespaces " * bool(options["namespaces"]) + _namespaces(record)
     if options["workloads"]:
         asked += f", {plural(len(options['workloads']), 'workload')}"
-    words = "would write: " if record.check_mode else "report: "
-    files = [file["path"] for file in record.last("report").get("files") or ()]
-    return {
-        "asked": (asked,),
-        "done": (
-            *_verdicts(record),
-            *_resting(record),
-            *(f"{words}{x}" for x in files),
-        ),
-        "next_steps": tuple(_after_verification(record)),
-    }
+    return {"asked": (asked,)}
 
 
 def _report(record: JobRecord) -> Parts:
-    return {**_verify(record), "asked": (f"report of {_verify(record)['asked'][0]}",)}
-
-
-def _verdicts(record: JobRecord) -> t.Iterator[str]:
-    result = record.last("placement_info")
-    summary = result.get("summary")
-    if summary:
-        lists = unread_lists(result)
-        summary = {**summary, "unknown": summary.get("unknown", 0) - len(lists)}
-        counts = [
-            f"{summary[name]} {name}"
-            for name in (
-                "satisfied",
-                "violated",
-                "pending",
-                "unknown",
-                "preference_not_met",
-                "not_enforced",
-                "constraint_removed",
-                "down",
-            )
-            if summary.get(name)
-        ]
-        if lists:
-            counts.append(
-                f"whether there are more is unknown: {named_lists(lists)} could not be read"
-            )
-        yield f"{plural(summary['instances'], 'instance')}: {', '.join(counts) or 'none with a rule'}"
-        if rules := [rule["rule"] for rule in summary.get("violated_rules", ())]:
-            yield f"violated rules: {listed(rules)}"
-        if off := summary.get("not_running"):
-            yield f"{plural(off, 'VM')} not running, so not verified"
-        if fixed := summary.get("not_migratable"):
-            yield f"{plural(fixed, 'running VM')} cannot be live-migrated"
-
-
-def _resting(record: JobRecord) -> t.Iterator[str]:
-    rules = [x["rule"] for x in record.last("placement_info").get("resting_rules") or ()]
-    if rules:
-        yield f"not enabled, so not verified: {plural(len(rules), 'rule')}: {listed(rules, 8)}"
-
-
-def _after_verification(record: JobRecord) -> t.Iterator[str]:
-    result = record.last("placement_info")
-    summary = result.get("summary") or {}
-    if members := result.get("new_members"):
-        yield f"write the rules again with the playbook apply: they are not on {listed(members, 4)}"
-    if summary.get("violated") and not no_move_repairs(summary):
-        yield TO_MOVE
-    elif summary.get("violated"):
-        yield "change the violated rules, or add nodes or labels: no move repairs them"
-    if summary.get("constraint_removed"):
-        yield "constraints of rules were removed: write the rules again with the playbook apply"
-    if summary.get("down"):
-        yield (
-            "for what is down: bring its node back, or fence it once it is surely off; KubeVirt then starts VMs"
-            " elsewhere"
-        )
+    return {"asked": (f"report of {_verify(record)['asked'][0]}",)}
 
 
 def _apply(record: JobRecord) -> Parts:
@@ -228,8 +164,6 @@ def _apply(record: JobRecord) -> Parts:
         "done": (
             *(line for lines in DONE.values() for line in lines(record)),
             *undo.get("done", ()),
-            *_verdicts(record),
-            *_resting(record),
         ),
     }
 
@@ -239,22 +173,20 @@ def _undo(record: JobRecord) -> Parts:
     asked = f"undo the last change of rule set {options['rule_set']} in namespace {options['namespace']}"
     return {
         "asked": (asked,),
-        "done": (*(line for lines in DONE.values() for line in lines(record)), *_verdicts(record)),
+        "done": tuple(line for lines in DONE.values() for line in lines(record)),
         "next_steps": tuple(_after_apply(record)),
     }
 
 
 def _after_apply(record: JobRecord) -> t.Iterator[str]:
     if record.failures:
-        is_red = record.last("placement_info").get("summary")
-        if not (is_red and has_entry(record.last("rollout"), "next", "skipped")):
-            yield from _after_verification(record) if is_red else ()
-    elif record.check_mode:
+        return
+    if record.check_mode:
         yield LAUNCH
-    else:
-        if not record.asked["rollout"]:
-            yield TO_MOVE
-        yield from (step for steps in NEXT_STEPS.values() for step in steps(record))
+        return
+    if not record.asked["rollout"]:
+        yield TO_MOVE.text
+    yield from (step for steps in NEXT_STEPS.values() for step in steps(record))
 
 
 def _topology(_record: JobRecord) -> Parts:

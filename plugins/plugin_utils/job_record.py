@@ -24,7 +24,6 @@ from ansible_collections.virt.placement.plugins.plugin_utils.ansible_internals i
 )
 from ansible_collections.virt.placement.plugins.plugin_utils.closing import reason_of
 from ansible_collections.virt.placement.plugins.plugin_utils.role_variables import ROLES
-from ansible_collections.virt.placement.plugins.plugin_utils.verification import new_members
 
 if t.TYPE_CHECKING:
     from ansible.playbook.task import Task
@@ -38,15 +37,12 @@ KEPT = (
     "deferred",
     "domains",
     "errors",
-    "files",
-    "forecast",
     "held",
     "moves",
     "nodes",
     "outcome",
     "permission_gaps",
     "plan",
-    "resting_rules",
     "reverted",
     "room_for",
     "rules",
@@ -110,8 +106,6 @@ class JobRecord:
 
     def note(self, module: str, result: Result) -> None:
         kept = {name: result[name] for name in KEPT if name in result}
-        if members := new_members(result):
-            kept["new_members"] = members
         if module == "node_maintenance":
             kept["warnings"] = [
                 finding

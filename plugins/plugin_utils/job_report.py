@@ -6,6 +6,10 @@ from __future__ import annotations
 
 import typing as t
 
+from ansible_collections.virt.placement.plugins.module_utils.model.rendering import (
+    Entry,
+    outcome,
+)
 from ansible_collections.virt.placement.plugins.plugin_utils.job import NOTHING, Job, JobFailed
 from ansible_collections.virt.placement.plugins.plugin_utils.job_record import Result
 from ansible_collections.virt.placement.plugins.plugin_utils.report.files import faults_of_paths
@@ -98,7 +102,9 @@ def write(
         only_check=job.check_mode,
     )
     job.changed = job.changed or written.changed
-    job.record.note("report", {"files": written.files})
+    if paths := tuple(file["path"] for file in written.files):
+        text = "would write" if job.check_mode else "report"
+        job.record.note("report", outcome([Entry("report", text, paths)]))
     return written
 
 

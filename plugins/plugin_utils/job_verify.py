@@ -6,14 +6,11 @@ from __future__ import annotations
 
 import typing as t
 
+from ansible_collections.virt.placement.plugins.module_utils.model.rendering import listed
 from ansible_collections.virt.placement.plugins.plugin_utils import job_report
 from ansible_collections.virt.placement.plugins.plugin_utils.capacity import room
 from ansible_collections.virt.placement.plugins.plugin_utils.job import Job, JobFailed
 from ansible_collections.virt.placement.plugins.plugin_utils.job_record import Result
-from ansible_collections.virt.placement.plugins.plugin_utils.verification import (
-    failed_states,
-    passed,
-)
 
 
 def verify_placement(
@@ -34,8 +31,17 @@ def verify_placement(
     asked.setdefault("columns", list(dict.fromkeys(["zone", *keys])))
     details = "placement" if report else "problems"
     asked |= {"topology_keys": keys, "details": details}
+    if only is not None:
+        asked["only"] = list(only)
     result = job.run("placement_info", asked, table=True)
-    failed = failed_states(result, fail_on, only)
+    by_state = {problem["state"]: problem for problem in result["problems"]}
+    found = [by_state[state] for state in fail_on if state in by_state]
+    failed = [problem for problem in found if problem["count"]]
+    others = [
+        f"Not moved by this job, and {problem['state']}: {listed(problem['elsewhere'], 8)}."
+        for problem in found
+        if problem["elsewhere"]
+    ]
     lines = [*filter(None, [heading]), *result["table"].splitlines()]
     unwritten: list[str] = []
     if report:
@@ -45,14 +51,18 @@ def verify_placement(
         unwritten = written.errors
         result |= {"satisfied_instances": [], "nodes": []}  # large, and in the report
     job.show(lines)
-    if not failed:
-        job.show(passed(result, fail_on, only))
+    if fail_on and not failed:
+        which = "no instance" if only is None else "no instance that this job moved"
+        states = ", ".join(fail_on)
+        job.show([f"Verification passed: {which} is in one of these states: {states}.", *others])
     lacking: list[str] = []
     if needs_room:
         lacking = room.show_room(job, room.read_room(job, noted=True))
     if failed or lacking or unwritten:
-        lines = [*(line for state in failed for line in state.lines), *lacking, *unwritten]
-        raise JobFailed(lines, reasons=[*(state.reason for state in failed), *lacking, *unwritten])
+        lines = [line for problem in failed for line in problem["lines"]]
+        lines += [*(others if failed else ()), *lacking, *unwritten]
+        reasons = [*(problem["text"] for problem in failed), *lacking, *unwritten]
+        raise JobFailed(lines, reasons=reasons)
     return result
 
 

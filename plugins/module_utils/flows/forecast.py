@@ -37,7 +37,7 @@ from ..lint.registry import lint_of_writes
 from ..model.findings import Finding, InputError, InvalidInput
 from ..model.json_pointer import JSON
 from ..model.plan import move_as_json, skipped_as_json
-from ..model.rendering import as_json, one_line, plural
+from ..model.rendering import Entry, as_json, one_line, outcome, plural
 from ..model.snapshot import Snapshot
 from ..model.topology import Topology
 from ..planning.plan_request import Scope
@@ -70,6 +70,7 @@ def run(module: AnsibleModule, api: ApiClient) -> dict[str, t.Any]:
         **_forecast_as_json(result),
         "worsened_by_rules": _worsened_by_rules(question, result, without_rules),
         **question.findings_as_json(module.warn, (*result.findings, *stuck)),
+        **outcome([Entry("forecast", f"forecast: {result.answer}")]),
     }
 
 

@@ -12,6 +12,7 @@ from ..cluster.reading import ReadScope, read_snapshot
 from ..cluster.refusals import with_refused_workloads
 from ..compliance.declared import DeclaredReader
 from ..compliance.judge import judge
+from ..compliance.problems import entries, problems
 from ..compliance.vm_states import NO_VMS, VmStates, vm_states
 from ..interface.arguments import topology_of
 from ..interface.results import warn_once, warn_unreadable
@@ -21,7 +22,7 @@ from ..maintenance.mark import DamagedMark, is_marked, mark_of
 from ..model.findings import InputError, InvalidInput
 from ..model.json_pointer import JSON
 from ..model.kinds import INSTANCE_LISTS
-from ..model.objects import Node
+from ..model.objects import Node, Ref
 from ..model.plan import Method
 from ..model.rendering import as_json, columns, listed, one_line, plural, table_text
 from ..model.snapshot import Snapshot, Workload, unreadable_texts
@@ -61,6 +62,8 @@ def run(module: AnsibleModule, api: ApiClient) -> dict[str, t.Any]:
     findings = lint(snapshot, **options)
     warn_once(module.warn, findings)
     warn_unreadable(module.warn, verdicts.unreadable)
+    listed_only = module.params["only"]
+    only = None if listed_only is None else {Ref(**entry) for entry in listed_only}
     return {
         "summary": {**summary(verdicts), **states.counts()},
         **_lists(verdicts, snapshot.nodes, topology, details),
@@ -70,6 +73,8 @@ def run(module: AnsibleModule, api: ApiClient) -> dict[str, t.Any]:
         "findings": [finding.as_json() for finding in findings],
         "permission_gaps": as_json(verdicts.unreadable),
         "table": table(verdicts, snapshot.nodes, shown_keys, kept, resting, states),
+        "problems": as_json(tuple(problems(verdicts, findings, only))),
+        **entries(verdicts, findings, states, resting),
     }
 
 

@@ -53,6 +53,13 @@ WORKLOADS: dict[str, Spec] = {
 }
 """Their documentation is the fragment `virt.placement.workloads`; view/selection reads them."""
 
+ONLY: Spec = {
+    "type": "list",
+    "elements": "dict",
+    "options": {name: {"type": "str", "required": True} for name in ("kind", "namespace", "name")},
+}
+"""Of what is selected, the workloads that a job of the role placement_maintenance has moved."""
+
 
 ADOPT_OPTION: Spec = {"type": "str", "default": "false", "choices": ["false", "true", "similar"]}
 """Ansible takes true and false without quotes for these texts."""

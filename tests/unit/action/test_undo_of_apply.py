@@ -21,6 +21,7 @@ A = {"kind": "VirtualMachine", "namespace": "shop", "name": "a"}
 B = {**A, "name": "b"}
 FORECAST: Result = {
     "forecast": "guaranteed",
+    "outcome": {"done": [{"code": "forecast", "text": "forecast: guaranteed", "objects": []}]},
     "reasons": [],
     "worsened_by_rules": False,
     "permission_gaps": [],
@@ -31,9 +32,8 @@ FORECAST: Result = {
 }
 PLACED: Result = {
     "summary": {"instances": 2, "violated": 0, "violated_rules": []},
-    "instances": [],
-    "findings": [],
-    "resting_rules": [],
+    "problems": [],
+    "outcome": {"done": [{"code": "instances", "text": "2 instances: 2 satisfied", "objects": []}]},
     "permission_gaps": [],
     "table": "a table",
 }
@@ -179,10 +179,11 @@ def test_change_of_a_rollout_that_failed_is_undone_and_the_job_fails(
         "done": [
             "forecast: guaranteed",
             "rules added: apart (2 workloads)",
+            "undo: forecast: guaranteed",
             "undo: rules removed: apart (2 workloads)",
+            "undo: 2 instances: 2 satisfied",
             "undo: 1 migrated: shop/a w3 -> w1",
             "undo: left where this job has moved them: shop/b on w2",
-            "2 instances: none with a rule",
         ],
         "failed": ["Roll out: not done within 60 s; its change was undone"],
         "next": ["correct the cause, then launch the same job again: it writes the rules again"],

@@ -91,6 +91,7 @@ def run_placement_info(
         "workloads": None,
         "exclude_namespaces": [],
         "columns": ["zone"],
+        "only": None,
     }
     params: dict[str, t.Any] = {
         **options,

@@ -275,53 +275,6 @@ def test_variables_that_are_refused_have_a_block() -> None:
     ]
 
 
-VERIFY: dict[str, t.Any] = {"namespaces": ["shop"], "workloads": []}
-
-
-@pytest.mark.parametrize(
-    ("moves", "step"),
-    [
-        (1, "to move what violates a rule: playbook rollout"),
-        (None, "change the violated rules, or add nodes or labels: no move repairs them"),
-    ],
-)
-def test_rollout_is_the_next_step_only_where_a_move_repairs(moves: int | None, step: str) -> None:
-    rules = [{"rule": "shop/default/db", "moves_needed": moves, "moves_counted": True}]
-    summary = {"instances": 1, "violated": 1, "violated_rules": rules}
-    note = {"module": "placement_info", "failed": False, "summary": summary}
-    failed = record("placement_verify", asked=VERIFY, notes=[note], failures=["x"])
-    assert closing_of(failed, 1).next_steps == (step,)
-
-
-def test_vms_of_a_node_that_is_down_wait_for_its_fencing() -> None:
-    note = {"module": "placement_info", "failed": False, "summary": {"instances": 1, "down": 1}}
-    failed = record("placement_verify", asked=VERIFY, notes=[note], failures=["1 down"])
-    assert closing_of(failed, 1).next_steps == (
-        "for what is down: bring its node back, or fence it once it is surely off; KubeVirt then starts VMs elsewhere",
-    )
-
-
-def test_rules_are_written_to_new_members_before_a_rollout() -> None:
-    rules = [{"rule": "shop/default/db", "moves_needed": 1, "moves_counted": True}]
-    made = record("placement_verify", asked=VERIFY, failures=["x"])
-    finding = {"name": "rule_not_on_new_member", "objects": ["VirtualMachine shop/db-3"]}
-    summary = {"instances": 2, "violated": 2, "violated_rules": rules}
-    made.note("placement_info", {"summary": summary, "findings": [finding]})
-    assert closing_of(made, 1).next_steps == (
-        "write the rules again with the playbook apply: they are not on VirtualMachine shop/db-3",
-        "to move what violates a rule: playbook rollout",
-    )
-
-
-def test_removed_constraints_are_written_again() -> None:
-    summary = {"instances": 1, "constraint_removed": 1}
-    note = {"module": "placement_info", "failed": False, "summary": summary}
-    block = closing_of(record("placement_verify", asked=VERIFY, notes=[note]), 1)
-    assert block.next_steps == (
-        "constraints of rules were removed: write the rules again with the playbook apply",
-    )
-
-
 def test_return_to_service_that_failed_is_not_undone_by_itself() -> None:
     asked = {**MAINTENANCE, "state": "in_service"}
     known = {"states": {"w1": "drained"}}
@@ -607,55 +560,45 @@ def test_line_of_the_failure_says_nothing_twice(
     assert closing_of(made, 1).failed == (failed,)
 
 
-@pytest.mark.parametrize(
-    ("rollout", "step"),
-    [
-        (
-            {"outcome": {"next": [entry("skipped", "mend what the lines under skipped name")]}},
-            "mend what",
-        ),
-        ({}, "to move what violates a rule: playbook rollout"),
-    ],
-)
-def test_red_verification_of_an_apply_says_what_moves_the_rest(
-    rollout: dict[str, t.Any], step: str
-) -> None:
-    asked = {"rules": [], "rule_set": "default", "namespace": "shop", "state": "present"}
-    asked |= {"keep_room_for": [], "scope": "violated"}
-    red = record("placement_apply", asked=asked, failures=["x"], failed_task="Verify")
+def red_apply(rollout: dict[str, t.Any], *steps: dict[str, t.Any], **more: t.Any) -> JobRecord:
+    names = {"rule_set": "default", "namespace": "shop", "state": "present"}
+    asked: dict[str, t.Any] = {"rules": [], "rollout": True, **names}
+    red = record("placement_apply", asked=asked, **more)
     red.note("rules", {"changed": True, "workloads": []})
     red.note("rollout", rollout)
-    red.note("placement_info", {"summary": {"instances": 1, "violated": 1}})
-    assert closing_of(red, 1).next_steps[0].startswith(step)
+    red.note("placement_info", {"outcome": {"next": list(steps)}})
+    return red
 
 
-DEFERRED = {"outcome": {"next": [entry("deferred", "launch the same job again for the rest")]}}
+DEFERRED = entry("deferred", "launch the same job again for the rest")
+SKIPPED = entry("skipped", "mend what the lines under skipped name")
+TO_MOVE = entry("rollout", "to move what violates a rule: playbook rollout")
+CONTINUES = "correct the cause, then launch the same job again: it continues"
 
 
 @pytest.mark.parametrize(
-    ("rollout", "summary", "steps"),
+    ("left", "found", "steps"),
     [
-        ({}, {"unknown": 1}, ["correct the cause, then launch the same job again: it continues"]),
+        ([SKIPPED], [TO_MOVE], ["mend what the lines under skipped name"]),
+        ([], [TO_MOVE], ["to move what violates a rule: playbook rollout"]),
+        ([], [], [CONTINUES]),
         (
-            DEFERRED,
-            {"constraint_removed": 1},
-            [
-                "constraints of rules were removed: write the rules again with the playbook apply",
-                "launch the same job again for the rest",
-            ],
+            [DEFERRED],
+            [entry("constraint_removed", "write the rules again")],
+            ["launch the same job again for the rest", "write the rules again"],
         ),
     ],
 )
 def test_red_verification_of_an_apply_keeps_its_step_beside_what_the_rollout_left(
-    rollout: dict[str, t.Any], summary: dict[str, int], steps: list[str]
+    left: list[t.Any], found: list[t.Any], steps: list[str]
 ) -> None:
-    asked = {"rules": [], "rule_set": "default", "namespace": "shop", "state": "present"}
-    asked |= {"keep_room_for": [], "scope": "violated"}
-    red = record("placement_apply", asked=asked, failures=["x"], failed_task="Verify")
-    red.note("rules", {"changed": True, "workloads": []})
-    red.note("rollout", rollout)
-    red.note("placement_info", {"summary": {"instances": 1, **summary}})
+    red = red_apply({"outcome": {"next": left}}, *found, failures=["x"], failed_task="Verify")
     assert list(closing_of(red, 1).next_steps) == steps
+
+
+def test_check_mode_of_an_apply_has_no_step_of_the_placement_before_it() -> None:
+    checked = closing_of(red_apply({}, TO_MOVE, check_mode=True), 1)
+    assert checked.next_steps == ("launch the same job without check mode",)
 
 
 def test_block_has_each_thing_that_failed() -> None:

@@ -126,7 +126,7 @@ def no_namespace(*names: str) -> Result:
 
 
 VERIFIED: Result = {
-    "instances": [],
+    "problems": [],
     "summary": {},
     "table": "all of it",
     "violated_instances": [],

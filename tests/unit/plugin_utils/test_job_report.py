@@ -165,7 +165,7 @@ def test_verdict_is_printed_where_the_report_cannot_be_written(
     errors = run(job_verify.verify, job)
 
     assert job.shown[0].startswith("ZONE")
-    verdict = errors[0] if fail_on == FAIL_ON else job.shown[-2]
+    verdict = errors[0] if fail_on == FAIL_ON else job.shown[-1]
     assert verdict.startswith(
         "Verification failed: 2 violated." if fail_on == FAIL_ON else "Verification passed: "
     )

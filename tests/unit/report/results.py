@@ -71,7 +71,7 @@ def placement_of(made: Cluster, details: str = "placement", **changes: JSON) -> 
     """As placement_info returns it."""
     snapshot = made.snapshot(**changes)
     options: Object = {"namespaces": None, "workloads": None, "exclude_namespaces": []}
-    options["columns"] = ["zone"]
+    options |= {"columns": ["zone"], "only": None}
     params: Object = {**options, "topology_keys": {}, "cluster_uid": None, "details": details}
     with mock.patch.object(placement_info, "read_snapshot", return_value=snapshot):
         result = placement_info.run(mock.Mock(params=params), mock.Mock())
