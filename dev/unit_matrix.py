@@ -3,9 +3,9 @@
 """tests/unit on the releases of dev/matrix.py: python -m dev.unit_matrix [pytest arguments].
 
 The oldest release runs all pure code, since what runs on the oldest Python runs on the newer ones. The oldest and the
-newest run what depends on Ansible, the client library or the system. The newest, with the fastest Python, runs the
-sweeps. On those between, the suites with a control plane run, and what
-each ansible-core does in its own way.
+newest run what depends on Ansible, the client library or the system, which the runs do not. The newest, with the
+fastest Python, runs the sweeps. On those between, the suites with a control plane run, and what each ansible-core
+does in its own way.
 """
 
 from __future__ import annotations
@@ -45,15 +45,17 @@ PURE = (
 )
 """The layers of module_utils that import the standard library alone, outermost first; tests/unit has a folder each."""
 
+RUNS = (*WITH_EFFECTS, "maintenance", "rollout", "moves")
+"""Layers that read and write through `cluster` alone: neither Ansible nor the client library changes what they do."""
+
 _SWEEPS = (
     "tests/unit/test_deletion.py",
     "tests/unit/test_hostile_objects.py",
     "tests/unit/test_layout.py",
     "tests/unit/test_seventh_kind.py",
     "tests/unit/test_structure.py",
-    "tests/unit/maintenance/test_kills.py",
 )
-"""Tests that run whole tasks many times, or read the sources: on one release."""
+"""Tests that run whole tasks many times, or read the sources: on the newest release alone."""
 
 
 _EVERY_RELEASE = ("tests/unit/action/test_crashed_modules.py",)
@@ -87,8 +89,9 @@ def parts(ready: list[matrix.Prepared], asked: tuple[str, ...]) -> list[Part]:
     oldest, newest = matrix.RELEASES[0], matrix.RELEASES[-1]
     found = [Part(each, "-pure", pure, ()) for each in ready if each.release == oldest]
     for each in (each for each in ready if each.release in (oldest, newest)):
-        sweeps = () if each.release == newest else _SWEEPS
-        found.append(Part(each, "", ("tests/unit",), (*pure, *sweeps)))
+        runs = tuple(f"tests/unit/{layer}" for layer in RUNS)
+        once = runs if each.release == newest else _SWEEPS
+        found.append(Part(each, "", ("tests/unit",), (*pure, *once)))
     between = (each for each in ready if each.release not in (oldest, newest))
     return [*found, *(Part(each, "", _EVERY_RELEASE, ()) for each in between)]
 
