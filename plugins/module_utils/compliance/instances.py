@@ -51,8 +51,6 @@ class DeclaredInstance:
         self.instance = instance
         self.pod = pod
         self.workload = workload
-        self.vm = reader.vm_of(instance, workload)
-        """The VirtualMachine that restarts it: its workload, or one of that pool. None where none does."""
         self.uid = instance.uid
         self.key = pod_key(pod)
         self.node = pod.node_name
@@ -152,10 +150,14 @@ class DeclaredInstance:
     @cached_property
     def ways(self) -> Ways:
         """Its ways to leave its node."""
-        pool = self.workload is not None and self.workload.kind.makes_vms
-        owner = self.vm if pool else self.workload
-        source, platform = self._reader.nodes.get(self.node), self._reader.platform
-        return Ways(owner, self.instance.vmi, self.pod, source, platform)
+        vmi, reader = self.instance.vmi, self._reader
+        owner = self.workload if vmi is None else owner_of(vmi, reader.workloads)
+        return Ways(owner, vmi, self.pod, reader.nodes.get(self.node), reader.platform)
+
+    @property
+    def vm(self) -> Workload | None:
+        """The VirtualMachine that restarts it: its workload, or one of that pool. None where none does."""
+        return self.ways.owner if self.ways.stop is None else None
 
     @cached_property
     def can_migrate(self) -> bool:
@@ -261,12 +263,6 @@ class InstanceReader:
             if vm.pool is not None:
                 vms.setdefault(vm.pool.uid, []).append(vm)
         return vms
-
-    def vm_of(self, instance: Instance, workload: Workload | None) -> Workload | None:
-        """The VirtualMachine of an instance of `workload`."""
-        if workload is None or not workload.kind.makes_vms or instance.vmi is None:
-            return workload if workload is not None and workload.kind.run_strategy else None
-        return owner_of(instance.vmi, self.workloads)
 
 
 @dataclass(frozen=True)

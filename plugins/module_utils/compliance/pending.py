@@ -14,7 +14,6 @@ import typing as t
 from collections import Counter
 
 from ..kubevirt.labels import adds_anti_affinity, adds_node_key, of_kubevirt
-from ..kubevirt.moving import run_strategy
 from ..model.objects import NodeTerm, Pod, PodTerm, Ref, Requirement, Taint
 from ..model.obstacle import NO_NODE, Obstacle
 from ..model.rendering import listed
@@ -237,7 +236,7 @@ def lacking_instances(workloads: t.Iterable[Workload]) -> t.Iterator[tuple[Insta
         refused, ref = workload.refusal, workload.ref
         lacking, wanted = workload.missing
         one_vm = workload.replicas is None and not wanted
-        if refused is None or (one_vm and run_strategy(workload) == "Halted"):
+        if refused is None or (one_vm and workload.run_strategy in ("", "Halted")):
             continue
         missing = f"; {lacking} of {wanted} do not exist" if lacking else ""
         does = f"the API server refuses its pods{missing}"

@@ -15,6 +15,7 @@ from functools import cached_property
 
 from ..compliance.declared import DeclaredReader
 from ..compliance.drift import TemplateMatcher
+from ..kinds.registry import kind_of
 from ..kubevirt.aspects import node_not_ready
 from ..kubevirt.changed_pods import (
     ChangedPod,
@@ -60,8 +61,8 @@ UNREACHABLE = (
     Taint("node.kubernetes.io/unreachable", "", "NoExecute"),
 )
 
-NODE_BOUND_OWNERS = ("DaemonSet", "Node")
-"""Owners whose pods belong to their node and are never placed elsewhere."""
+NODE = "Node"
+"""Owner of the mirror pod of a static pod, which the kubelet of that node runs."""
 
 
 class DrainOutcome(str, enum.Enum):
@@ -160,7 +161,8 @@ class Evictions:
         workload = self.workload(instance.workload)
         if vmi is not None:
             return self._vmi(instance, vmi, pod, workload, event)
-        bound = pod.owner is not None and pod.owner.kind in NODE_BOUND_OWNERS
+        owner = pod.owner.kind if pod.owner is not None else ""
+        bound = owner == NODE or kind_of(owner).per_node
         if bound or (event == "failure" and _outlasts_failure(pod)):
             return EvictedInstance(instance, DrainOutcome.NODE_BOUND)
         alone = Ways.of(instance, self._snapshot).successor
@@ -344,7 +346,7 @@ def other_revision(pod: Pod, workload: Workload | None) -> str | None:
         pods, updated = status.get("replicas") or 0, status.get("updatedReplicas") or 0
         text = f"{workload.ref} rolls out, and {updated} of its {pods} pods are of its present template"
         return text if updated < pods else None
-    if not workload.kind.ordinals or not is_of_other_revision(workload, pod):
+    if not is_of_other_revision(workload, pod):
         return None
     running = pod.labels["controller-revision-hash"]
     return f"it runs revision {running}, and its StatefulSet has {status['updateRevision']}"

@@ -9,7 +9,6 @@ from dataclasses import dataclass, replace
 
 from ..kubevirt.changed_pods import ChangedPod, as_configured, changed_by_restart
 from ..kubevirt.labels import needs_expansion
-from ..kubevirt.moving import run_strategy
 from ..kubevirt.next_pod import (
     NEXT,
     controlled_pod,
@@ -67,7 +66,7 @@ def scaled(snapshot: Snapshot, scale: Scale, replaced: Replaced) -> Snapshot:
     if surplus < 0 and workload.kind.makes_vms:
         # The controller of a pool counts VMs that are to have no instance (KubeVirt, watch/pool/pool.go, calcDiff).
         members = members_of(workload, snapshot)
-        halted = sum(x.vmi is None and run_strategy(x.vm) == "Halted" for x in members)
+        halted = sum(x.vmi is None and x.vm.run_strategy == "Halted" for x in members)
         surplus = min(0, surplus + halted)
     if surplus > 0:
         # A controller removes waiting instances before running ones (Kubernetes, ActivePods). Among equals

@@ -15,7 +15,6 @@ import json
 import typing as t
 from dataclasses import replace
 
-from ..kinds.stateful_set import partition_of
 from ..kubevirt import pools
 from ..model.findings import Finding
 from ..model.json_pointer import ANNOTATIONS, MISSING, UPDATE_STRATEGY
@@ -44,7 +43,7 @@ def why_not_held(workload: Workload, platform: Platform) -> Obstacle | None:
         )
     if workload.kind.makes_vms:
         return pools.why_not_held(workload, platform)
-    if partition := partition_of(workload.spec):
+    if partition := workload.kind.partition(workload.spec):
         return Obstacle(
             NO_HOLD,
             f"it has a partition ({partition}), and while its rollout is held, replicas below the partition would come"

@@ -34,6 +34,11 @@ def one_by_one(spec: Spec, replicas: int) -> RolloutRoom:
     return RolloutRoom(0, max(1, share_of(rolling.get("maxUnavailable") or 1, replicas, up=False)))
 
 
+def no_partition(_spec: Spec) -> int:
+    """The controller of a kind without ordinals keeps none on the previous revision."""
+    return 0
+
+
 def share_of(value: Json, of: int, *, up: bool) -> int:
     """`value` as a number of instances: a number, or a percentage of `of` (None: the default of a rollout)."""
     text = "25%" if value is None else str(value)
@@ -98,6 +103,8 @@ class Kind:
     """Its controller reports a rollout that makes no progress (progressDeadlineSeconds)."""
     ordinals: bool = False
     """Its replicas have numbers, each with claims of its own."""
+    partition: t.Callable[[Spec], int] = no_partition
+    """How many replicas, from the first, stay on the revision before the present template."""
     workload_rollout: bool = False
     """A write to the template starts a rollout by the kind's own controller."""
     room: t.Callable[[Spec, int], RolloutRoom] = one_by_one

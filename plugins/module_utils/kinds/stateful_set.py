@@ -6,20 +6,22 @@ from __future__ import annotations
 
 from .kind import Kind, Spec, UpdateStrategy
 
+
+def partition_of(spec: Spec) -> int:
+    """spec.updateStrategy.rollingUpdate.partition (kubernetes pkg/controller/statefulset/stateful_set_utils.go)."""
+    rolling = (spec.get("updateStrategy") or {}).get("rollingUpdate") or {}
+    return int(rolling.get("partition") or 0)
+
+
 STATEFUL_SET = Kind(
     "StatefulSet",
     "apps/v1",
     "statefulsets",
     virtual_machines=False,
     ordinals=True,
+    partition=partition_of,
     workload_rollout=True,
     update_strategy=UpdateStrategy("RollingUpdate", "OnDelete", typed=True),
     refused_by_events=True,
     keeps_names=True,
 )
-
-
-def partition_of(spec: Spec) -> int:
-    """How many replicas of a StatefulSet, from the first, stay on the revision before its present template."""
-    rolling = (spec.get("updateStrategy") or {}).get("rollingUpdate") or {}
-    return int(rolling.get("partition") or 0)

@@ -21,7 +21,6 @@ import typing as t
 from collections import Counter
 from dataclasses import dataclass, replace
 
-from ..kinds.stateful_set import partition_of
 from ..kinds.virtual_machine import run_strategy_named
 from ..model.json_pointer import JSON
 from ..model.objects import Node, Pod
@@ -311,8 +310,7 @@ class Ways:
     @property
     def _run_strategy(self) -> str:
         """That of its VirtualMachine, or "" without one."""
-        owner = self.owner
-        return run_strategy(owner) if owner is not None and owner.kind.run_strategy else ""
+        return self.owner.run_strategy if self.owner is not None else ""
 
     def _by_run_strategy(self, done: str) -> Obstacle | None:
         text = f"a VM with run strategy {self._run_strategy} is not {done}"
@@ -543,13 +541,6 @@ def lagging_fields(
     return tuple(lagging)
 
 
-def run_strategy(workload: Workload) -> str:
-    """spec.runStrategy, or what the older spec.running stands for."""
-    return str(
-        workload.spec.get("runStrategy") or ("Always" if workload.spec.get("running") else "Halted")
-    )
-
-
 def _behind(workload: Workload) -> int:
     """How many pods are not of the latest revision that the controller has seen. Under the strategy
     OnDelete that is nothing to wait for: pods follow when they are deleted."""
@@ -559,7 +550,7 @@ def _behind(workload: Workload) -> int:
 def _held(workload: Workload) -> Obstacle | None:
     """Why the rollout of a Deployment or StatefulSet does not go on by itself. A StatefulSet keeps the pods below its
     partition on the previous revision."""
-    stuck, partition = missed_deadline(workload), partition_of(workload.spec)
+    stuck, partition = missed_deadline(workload), workload.kind.partition(workload.spec)
     if workload.spec.get("paused"):
         text = "is paused (spec.paused): resume it first"
     elif stuck is not None:

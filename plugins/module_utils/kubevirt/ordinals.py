@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ..kinds.stateful_set import partition_of
 from ..model.objects import ClaimTemplate, Pod
 from ..model.snapshot import Workload
 from ..model.storage import claim_template
@@ -26,22 +25,19 @@ def wanted_ordinals(workload: Workload) -> range:
 
 
 def previous_ordinals(workload: Workload) -> range:
-    """The numbers of the replicas that its partition keeps on the revision before the present template."""
-    return _ordinals(workload, partition_of(workload.spec))
+    """The numbers of the replicas that its partition keeps on the revision before the present template; none for
+    another kind."""
+    return _ordinals(workload, workload.kind.partition(workload.spec))
 
 
 def keeps_all(workload: Workload) -> bool:
     """Whether its partition keeps all replicas on the revision before the present template."""
-    if not workload.kind.ordinals:
-        return False
     return len(previous_ordinals(workload)) >= max(1, len(wanted_ordinals(workload)))
 
 
 def keeps_revision(workload: Workload, pod: Pod) -> bool:
     """Whether the pod after this one is made from the revision before the present template, too: its number is below
     the partition."""
-    if not workload.kind.ordinals:
-        return False
     return ordinal_of(pod.name, workload.ref.name) in previous_ordinals(workload)
 
 

@@ -13,7 +13,6 @@ from ..compliance.terms import Term, TermKind
 from ..kinds.deployment import POD_TEMPLATE_HASH
 from ..kinds.registry import kind_of
 from ..kinds.virtual_machine import run_strategy_named
-from ..kubevirt.moving import run_strategy
 from ..model.findings import Finding, rules_text
 from ..model.objects import Ref
 from ..model.placement_manifests import CREATED_BY
@@ -176,5 +175,5 @@ def to_run(subject: LintedWorkload) -> int:
     """How many instances are to run."""
     if subject.workload is None or not subject.workload.kind.run_strategy:
         return subject.replicas or 0
-    strategy = run_strategy_named(run_strategy(subject.workload))
+    strategy = run_strategy_named(subject.workload.run_strategy)
     return int(strategy.again in ("always", "if_failed") or bool(subject.vmis))

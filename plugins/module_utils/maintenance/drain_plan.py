@@ -15,11 +15,9 @@ from functools import cached_property
 
 from ..compliance.instances import DeclaredInstance, InstanceReader, InstanceSelection
 from ..kinds.registry import RULE_KINDS, kind_of
-from ..kinds.virtual_machine import VIRTUAL_MACHINE
 from ..kubevirt.aspects import DoNotMove
 from ..kubevirt.disruption import Budgets, Delegation, ends_pod
 from ..kubevirt.instances import pod_workload, vmi_workload
-from ..kubevirt.moving import run_strategy
 from ..model.objects import Pod, Ref
 from ..model.obstacle import Obstacle
 from ..model.plan import Method, Move, Plan, SkippedInstance
@@ -158,7 +156,7 @@ class DrainView:
             ref, workload = self.workload_of(decision), self._instance(decision).workload
             if ref is not None and ref.kind in RULE_KINDS:
                 stops = self._way(decision).method is Method.STOP
-                strategy = run_strategy(workload) if stops and workload is not None else ""
+                strategy = workload.run_strategy if stops and workload is not None else ""
                 away[decision.pod.node_name]["/".join(ref)] = strategy
         return away
 
@@ -230,12 +228,7 @@ class DrainView:
         if instances:
             return all(map(ready, instances))
         declared = self.snapshot.workloads_by_ref.get(workload)
-        halted = VIRTUAL_MACHINE.name, "Halted"
-        return (
-            declared is None
-            or declared.replicas == 0
-            or (workload.kind, run_strategy(declared)) == halted
-        )
+        return declared is None or declared.replicas == 0 or declared.run_strategy == "Halted"
 
     def _instance(self, decision: PodDecision) -> DeclaredInstance:
         pod, vmi = decision.pod, decision.vmi

@@ -19,7 +19,6 @@ from ..cluster.access import Right
 from ..cluster.patching import apply
 from ..kinds.registry import KINDS
 from ..kinds.virtual_machine import VMI
-from ..kubevirt.moving import run_strategy
 from ..model.findings import InputError
 from ..model.json_pointer import JSON, Pointer
 from ..model.kinds import START_AGAIN, instance_path
@@ -111,7 +110,7 @@ class Starter:
         """Why a VM that KubeVirt refuses to start needs no start; None where it stays off. Raises NotFound where it
         does not exist."""
         found = workload_from_manifest(vm.kind, self._api.get(KINDS[vm.kind].path(*vm[1:])))
-        if (strategy := run_strategy(found)) in ("Always", "Once"):
+        if (strategy := found.run_strategy) in ("Always", "Once"):
             text = f"its run strategy is {strategy} now, with which KubeVirt starts it"
             return Obstacle("needless", text)
         requests = found.status.get("stateChangeRequests") or ()

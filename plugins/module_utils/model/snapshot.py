@@ -182,6 +182,14 @@ class Workload:
         return self.kind.waits_for_deletion(self.spec)
 
     @property
+    def run_strategy(self) -> str:
+        """spec.runStrategy of a VirtualMachine, or what the older spec.running stands for; "" for another kind."""
+        if not self.kind.run_strategy:
+            return ""
+        before = "Always" if self.spec.get("running") else "Halted"
+        return str(self.spec.get("runStrategy") or before)
+
+    @property
     def strategy_name(self) -> str | None:
         """The name of its update strategy, set or by default; None where its kind has none."""
         return self.kind.strategy_name(self.spec)

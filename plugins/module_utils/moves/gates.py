@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from ..compliance.instances import InstanceSelection
 from ..kinds.registry import kind_of
 from ..kinds.virtual_machine import VMI
-from ..kubevirt.moving import outbound_nodes, run_strategy
+from ..kubevirt.moving import outbound_nodes
 from ..model.objects import Ref
 from ..model.obstacle import Obstacle
 from ..model.plan import Method, Move
@@ -183,7 +183,7 @@ def _stopped_members(snapshot: Snapshot, records: t.Iterable[MoveRecord]) -> Cou
         Ref(vm.pool.kind, vm.ref.namespace, vm.pool.name)
         for vm in snapshot.workloads
         if vm.pool is not None
-        and run_strategy(vm) != "Always"
+        and vm.run_strategy != "Always"
         and vm.uid not in running
         and vm.ref not in restarted
     )
@@ -199,4 +199,4 @@ def _expected(workload: Workload | None, there: int, stopped: int) -> int:
     replicas = workload.replicas
     if replicas is not None:
         return max(replicas - stopped, 0)
-    return max(there, int(run_strategy(workload) == "Always" and workload.pool is None))
+    return max(there, int(workload.run_strategy == "Always" and workload.pool is None))

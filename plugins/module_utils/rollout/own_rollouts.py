@@ -18,10 +18,9 @@ from dataclasses import dataclass, replace
 
 from ..compliance.instances import InstanceReader, InstanceSelection
 from ..kinds.registry import KINDS, kind_of
-from ..kinds.stateful_set import partition_of
 from ..kubevirt.instances import pod_workload
 from ..kubevirt.labels import POOL_REVISION, vm_spec
-from ..kubevirt.moving import lagging_fields, missed_deadline, rolls_itself, run_strategy
+from ..kubevirt.moving import lagging_fields, missed_deadline, rolls_itself
 from ..kubevirt.pools import (
     PoolMember,
     changed_by_others,
@@ -191,7 +190,7 @@ def _own_rollout(workload: Workload, snapshot: Snapshot) -> OwnRollout | None:
     if workload.kind.makes_vms:
         return _of_pool(workload, snapshot)
     status = workload.status
-    wanted = (workload.replicas or 0) - partition_of(workload.spec)
+    wanted = (workload.replicas or 0) - workload.kind.partition(workload.spec)
     updated, replicas = int(status.get("updatedReplicas", 0)), int(status.get("replicas", 0))
     rollout = OwnRollout(
         workload.ref,
@@ -240,7 +239,7 @@ def _has_ended(workload: Workload, rollout: OwnRollout) -> bool:
     all_replaced = rollout.replaced >= rollout.wanted
     if workload.kind.ordinals:
         same = status.get("currentRevision") == status.get("updateRevision")
-        return all_replaced if partition_of(workload.spec) else same
+        return all_replaced if workload.kind.partition(workload.spec) else same
     one_template = rollout.replaced > 0 and not rollout.old
     progress = workload.condition("Progressing")
     if progress is not None and progress.get("reason") == _COMPLETE:
@@ -301,7 +300,7 @@ def _is_to_run(pool: Workload, member: PoolMember) -> bool:
     if vmi is not None and not vmi.terminating:
         return True
     requests = vm.status.get("stateChangeRequests") or ()
-    if run_strategy(vm) == "Always" or any(x.get("action") == "Start" for x in requests):
+    if vm.run_strategy == "Always" or any(x.get("action") == "Start" for x in requests):
         return True
     wanted = vm_spec(pool)
     always = wanted.get("runStrategy") == "Always" or wanted.get("running") is True

@@ -16,7 +16,6 @@ from ansible_collections.virt.placement.plugins.module_utils.kubevirt.moving imp
     can_migrate,
     move_options,
     propagating,
-    run_strategy,
     takes_effect,
 )
 from ansible_collections.virt.placement.plugins.module_utils.kubevirt.pending_changes import (
@@ -164,9 +163,9 @@ def test_strategies_that_are_never_restarted(strategy: str) -> None:
 
 
 def test_running_true_is_run_strategy_always() -> None:
-    assert run_strategy(
-        Workload(Ref("VirtualMachine", "a", "b"), "", {"spec": {"running": True}})
-    ) == ("Always")
+    manifest = {"spec": {"running": True}}
+    assert Workload(Ref("VirtualMachine", "a", "b"), "", manifest).run_strategy == "Always"
+    assert Workload(Ref("Deployment", "a", "b"), "", manifest).run_strategy == ""
 
 
 def test_pending_change_beside_placement_is_not_applied_without_the_option() -> None:
