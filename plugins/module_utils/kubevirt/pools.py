@@ -180,10 +180,11 @@ def _update_selectors(pool: Workload) -> t.Mapping[str, JSON]:
 
 def started_by_template(pool: Workload, snapshot: Snapshot) -> tuple[Ref, ...]:
     """The stopped VMs of a pool that a change of its template starts, whatever changes: the controller writes the whole
-    template into each VM, with its run strategy (`opportunisticUpdate`)."""
+    template into each VM, with its run strategy (`opportunisticUpdate`). None for another kind."""
     wanted = vm_spec(pool)
     strategy = run_strategy_named(wanted.get("runStrategy"))
-    if not strategy.started and wanted.get("running") is not True:
+    starts = strategy.started or wanted.get("running") is True
+    if not starts or not pool.kind.makes_vms:
         return ()
     names = ("running", "runStrategy")
     return tuple(

@@ -18,6 +18,7 @@ from ..kubevirt.moving import (
     most_disruptive,
     rolls_itself,
 )
+from ..kubevirt.pools import started_by_template
 from ..model.findings import Finding, InputError, InvalidInput
 from ..model.json_pointer import ANNOTATIONS, JSON, UPDATE_STRATEGY, Pointer
 from ..model.kinds import HOLD, RULES, UNDO
@@ -34,7 +35,7 @@ from .checks import for_rules, label_conflict
 from .draft import RequestedRules
 from .merge import Merged, merge
 from .ownership import Ownership, owners_of
-from .pools import deleted_by_autohealing, extent_of_rollout, started_vms, why_not_on_vm
+from .pools import deleted_by_autohealing, extent_of_rollout, why_not_on_vm
 from .term_slots import TermLocation, pair
 from .write import Relabel, relabels
 
@@ -310,7 +311,7 @@ def of_change(change: WorkloadChange, request: RulesRequest, snapshot: Snapshot)
             else f"{advice}, or to hold, so that rollout {_replaces(workload)}.",
             names_option=True,
         )
-    if merged.locations and (started := started_vms(workload, snapshot)):
+    if merged.locations and (started := started_by_template(workload, snapshot)):
         findings += for_rules(
             rules,
             workload.ref,

@@ -10,13 +10,11 @@ from ..kinds.pool import POOL
 from ..kubevirt.pools import (
     UNMANAGED,
     autohealing_delay,
-    started_by_template,
     unavailable_of_pool,
 )
 from ..model.findings import InputError
-from ..model.objects import Ref
 from ..model.rule import Rule
-from ..model.snapshot import Snapshot, Workload
+from ..model.snapshot import Workload
 from ..view.view import ClusterView
 
 
@@ -68,14 +66,9 @@ def why_not_on_vm(vm: Workload) -> tuple[str, str]:
     )
 
 
-def started_vms(workload: Workload, snapshot: Snapshot) -> tuple[Ref, ...]:
-    """The stopped VMs that a write to a pool starts; none for another kind."""
-    return started_by_template(workload, snapshot) if workload.kind.makes_vms else ()
-
-
 def deleted_by_autohealing(workload: Workload) -> str | None:
     """Which VMs of a pool a rule may cost, with their disks; None where it costs none."""
-    after = autohealing_delay(workload) if workload.kind.makes_vms else None
+    after = autohealing_delay(workload)
     if after is None:
         return None
     return (
