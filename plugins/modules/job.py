@@ -85,22 +85,31 @@ change:
   description: The change of the rule set that the role undoes, as O(virt.placement.rules#module:change).
   returned: for the stage begin_undo
   type: str
-steps:
-  description: Files with tasks that the role includes next, each with the names of the nodes.
-  returned: for stages of the role placement_maintenance
+groups:
+  description: The nodes of the maintenance that are not done yet, in the groups and the order in which they are taken.
+  returned: for the stage check of the role placement_maintenance
   type: list
-  elements: dict
-  contains:
-    file:
-      description: Name of the file.
-      type: str
-    nodes:
-      description: Names of the nodes.
-      type: list
-      elements: str
-    label:
-      description: The names as one text.
-      type: str
+  elements: list
+gate_again:
+  description: The nodes that an earlier job has put in service, as one group, if their gate is to be checked first.
+  returned: for the stage check of the role placement_maintenance
+  type: list
+  elements: list
+begun:
+  description: The nodes that were drained, as one group; empty outside of the window.
+  returned: for the stage drain
+  type: list
+  elements: list
+work:
+  description: The nodes that were drained, each alone, if the role has tasks for them.
+  returned: for the stage drain
+  type: list
+  elements: list
+gate:
+  description: The nodes that were drained, as one group, if the role has a gate.
+  returned: for the stage drain
+  type: list
+  elements: list
 """
 
 from ansible.module_utils.basic import AnsibleModule

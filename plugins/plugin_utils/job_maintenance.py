@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The stages of the role placement_maintenance.
 
-Its list `steps` names the files with tasks that follow, and for which nodes: a task that is skipped would be printed.
+The role loops over lists of groups of nodes that the stages return, since a task that is skipped would be printed.
 """
 
 from __future__ import annotations
@@ -97,7 +97,22 @@ def check(job: Job) -> Result:
     _check_drains(job, plan)
     _check_room(job, plan)
     _check_rights_to_return(job, plan)
-    return _published(job, steps=_steps(job, plan))
+    return _published(
+        job, groups=[list(group) for group in plan.groups], gate_again=_gate_again(job, plan)
+    )
+
+
+def _gate_again(job: Job, plan: MaintenancePlan) -> list[list[str]]:
+    """The nodes after which the gate is checked once more: the earlier job may have ended because it did not pass. With
+    a node that is still in maintenance, it had passed before that node was begun."""
+    is_left = job.record.asked["state"] == "serviced" and plan.done and not plan.begun
+    names = [node["name"] for node in plan.done]
+    return [names] if is_left and _has_tasks(job, "gate_tasks") else []
+
+
+def _has_tasks(job: Job, option: str) -> bool:
+    """Check mode includes no tasks of the user."""
+    return bool(job.record.asked.get(option)) and not job.check_mode
 
 
 def _unchanged(job: Job, found: Result) -> list[Result]:
@@ -268,36 +283,6 @@ def _is_outside_of_window(job: Job) -> bool:
     return bool(read.get("stop_reason"))
 
 
-def _steps(job: Job, plan: MaintenancePlan) -> list[Result]:
-    options = job.record.asked
-    files = {"serviced": "service.yml", "drained": "drain.yml"}
-    steps = []
-    for group in plan.groups:
-        if options["state"] == "in_service":
-            steps += _end_of(job, group)
-        else:
-            steps.append(_step(files[options["state"]], group))
-    # The earlier job may have ended because the gate did not pass. With a node that is still in maintenance, it had
-    # passed before that node was begun.
-    gate = options["state"] == "serviced" and plan.done and not plan.begun
-    if gate and options.get("gate_tasks") and not job.check_mode:
-        steps.insert(0, _step("gate.yml", [node["name"] for node in plan.done]))
-    if options["state"] != "drained":
-        steps.append(_step("finish.yml", list(job.record.maintenance["states"])))
-    return steps
-
-
-def _end_of(job: Job, group: t.Sequence[str]) -> list[Result]:
-    steps = [_step("in_service.yml", group)]
-    if job.record.asked.get("gate_tasks") and not job.check_mode:
-        steps.append(_step("gate.yml", group))
-    return steps
-
-
-def _step(file: str, nodes: t.Sequence[str]) -> Result:
-    return {"file": file, "nodes": list(nodes), "label": ", ".join(nodes)}
-
-
 def drain(job: Job) -> Result:
     """Check mode goes on after a refused drain, to name all."""
     options, known = job.record.asked, job.record.maintenance
@@ -326,18 +311,23 @@ def drain(job: Job) -> Result:
         job.complain(_of_group(group, drained), "Drain ")
         if options["state"] == "drained":
             raise JobFailed([])
-        return {"steps": []}
+        return _drained(job, [])
     note_plan(job, drained)
     begun = not drained["stop_reason"]
     known["begun"] = known["begun"] or begun
     known["states"] |= drained_states(drained["nodes"])
     known["found"] |= _found(drained, group, options["state"])
-    steps: list[Result] = []
-    if begun and options["state"] == "serviced":
-        if options.get("tasks") and not job.check_mode:
-            steps = [_step("work.yml", [name]) for name in group]
-        steps += _end_of(job, group)
-    return {**_published(job, steps=steps), "stop_reason": drained["stop_reason"]}
+    return _drained(job, group if begun else [])
+
+
+def _drained(job: Job, group: list[str]) -> Result:
+    """`begun` has the nodes of the group, `work` each of them alone if there are tasks for it, `gate` those after which
+    the gate is checked."""
+    begun = [group] if group else []
+    work = [[name] for name in group] if _has_tasks(job, "tasks") else []
+    return _published(
+        job, begun=begun, work=work, gate=begun if _has_tasks(job, "gate_tasks") else []
+    )
 
 
 def _deleted_meanwhile(job: Job, group: t.Sequence[str], drained: Result) -> list[str]:
@@ -364,7 +354,7 @@ def _drain_without(job: Job, group: list[str], gone: t.Sequence[str]) -> Result:
     place = known["groups"].index(group)
     known["groups"][place] = [name for name in group if name not in gone]
     if not known["groups"][place]:
-        return {"steps": []}
+        return _drained(job, [])
     job.arguments["nodes"] = known["groups"][place]
     return drain(job)
 
@@ -437,8 +427,7 @@ def in_service(job: Job) -> Result:
     if not job.check_mode:
         known["states"] |= end_states(ended["nodes"], options["state"])
         job.show(_not_recorded(job, ended["nodes"]))
-    gated = options.get("gate_tasks") and not job.check_mode
-    if gated:
+    if _has_tasks(job, "gate_tasks"):
         job.record.open = f"gate after {', '.join(group)}"
     return _published(job)
 
