@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Build the documentation site in build/docs/html: python -m dev.docs.
 
-antsibull-docs writes a page for each module, role and plug-in. The guides are README.md, CONTRIBUTING.md and the
-pages in docs. A warning is an error, also one about a link that leads nowhere.
+antsibull-docs writes a page for each module, role and plug-in. The guides are README.md, CONTRIBUTING.md, the
+pages in docs and those of demos. A warning is an error, also one about a link that leads nowhere.
 """
 
 from __future__ import annotations
@@ -44,11 +44,11 @@ NAVIGATION: t.Mapping[str, t.Sequence[str]] = {
     "Background": (
         "docs/forecasting",
         "docs/scheduling",
-        "docs/systems/kubevirt",
-        "docs/systems/openshift",
-        "docs/systems/eks",
-        "docs/systems/harvester",
-        "docs/systems/tkg",
+        "demos/kubevirt/README",
+        "demos/openshift/README",
+        "demos/eks/README",
+        "demos/harvester/README",
+        "demos/tkg/README",
     ),
     "For developers": (
         "docs/molecule",
@@ -139,6 +139,10 @@ def write_source() -> None:
     shutil.copytree(CHECKOUT / "docs", SOURCE / "docs")
     for name in ("README.md", "CONTRIBUTING.md"):
         shutil.copy(CHECKOUT / name, SOURCE)
+    for page in CHECKOUT.glob("demos/*/README.md"):
+        copy = SOURCE / page.relative_to(CHECKOUT)
+        copy.parent.mkdir(parents=True)
+        shutil.copy(page, copy)
     for page in SOURCE.rglob("*.md"):
         page.write_text(with_links_of_the_site(page.read_text(), page))
     (SOURCE / "static").mkdir()

@@ -5,10 +5,9 @@
 Each is known from a reference system or an issue of Kubernetes: what forecast_info says beforehand
 is what the scheduler then does, and nobody is ever ended to make room.
 
-The names of situations, S4 and so on, are those of docs/systems, and the tests' names begin with them. More of them:
-test_scenarios_zones.py, test_scenarios_losses.py (a node that fails, a zone that is drained) and test_fencing.py (VMs
-of a node that fails, before and after it is fenced).
-"""
+The names of situations, S4 and so on, are those of demos/criteria.md, and the tests' names begin with them. More of
+them: test_scenarios_zones.py, test_scenarios_losses.py (a node that fails, a zone that is drained) and
+test_fencing.py (VMs of a node that fails, before and after it is fenced)."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 # Copyright (c) 2026, virt.placement contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The guides in docs/ name playbooks, variables, choices and files that exist."""
+"""The guides in docs/ and demos/ name playbooks, variables, choices and files that exist."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ GUIDES = [
     CHECKOUT / "README.md",
     CHECKOUT / "CONTRIBUTING.md",
     *sorted((CHECKOUT / "docs").rglob("*.md")),
+    *sorted((CHECKOUT / "demos").glob("*/README.md")),
 ]
 
 
