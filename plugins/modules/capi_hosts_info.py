@@ -225,6 +225,19 @@ findings:
         Machine.
       objects: [Node prod-a, Node prod-b]
       rule: ""
+outcome:
+  description:
+    - What the result says for people, as lists of entries with C(code), C(text) and C(objects). A role prints them when
+      its job ends. The texts may change in a later release. See docs/architecture.md, B(What a result says for people).
+    - C(next) has the advice of RV(findings) whose severity is not V(info), with the name of the finding as the code.
+      C(done) is empty.
+  returned: success
+  type: dict
+  sample:
+    done: []
+    skipped: []
+    next:
+      - {code: nodes_lack_key, text: Set the label on these nodes., objects: [Node w1]}
 table:
   description: Groups and hosts with their nodes, as a text table.
   returned: success

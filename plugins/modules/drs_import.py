@@ -411,6 +411,18 @@ report:
         reason: ""
         advice: ""
     no_counterpart: []
+outcome:
+  description:
+    - What the result says for people, as lists of entries with C(code), C(text) and C(objects). A role prints them when
+      its job ends. The texts may change in a later release. See docs/architecture.md, B(What a result says for people).
+    - C(done) has V(rules), how many rules the exports have. C(next) has V(apply), what the labels and rules are for.
+  returned: success
+  type: dict
+  sample:
+    done:
+      - {code: rules, text: 12 rules of DRS read, objects: []}
+    skipped: []
+    next: []
 table:
   description: The report as text.
   returned: success

@@ -232,6 +232,19 @@ findings:
       advice: Give it a labelSelector that the labels of the pods' template satisfy.
       objects: [VirtualMachine default/rke2-pool1-1]
       rule: ""
+outcome:
+  description:
+    - What the result says for people, as lists of entries with C(code), C(text) and C(objects). A role prints them when
+      its job ends. The texts may change in a later release. See docs/architecture.md, B(What a result says for people).
+    - C(next) has the advice of RV(findings) whose severity is not V(info), with the name of the finding as the code.
+      C(done) is empty.
+  returned: success
+  type: dict
+  sample:
+    done: []
+    skipped: []
+    next:
+      - {code: nodes_lack_key, text: Set the label on these nodes., objects: [Node w1]}
 counts:
   description: How much was checked, and the number of findings.
   returned: success

@@ -218,56 +218,13 @@ counts:
   sample: {changed: 2, unchanged: 4, failed: 0}
 outcome:
   description:
-    - What the task did, and what is to do next, for people. The role prints it when its job ends.
-    - RV(ignore:code) is for programs. The texts may change in a later release.
+    - What the result says for people, as lists of entries with C(code), C(text) and C(objects). A role prints them when
+      its job ends. The texts may change in a later release. See docs/architecture.md, B(What a result says for people).
+    - C(done) is V(labeled), V(labels_removed) or V(unchanged). C(skipped) is empty, since RV(errors) has the nodes that
+      could not be changed.
+    - C(next) is V(rollout) where RV(dependents) has workloads.
   returned: success, and after a failure of single nodes
   type: dict
-  contains:
-    done:
-      description: What was done or, in check mode, would be.
-      type: list
-      elements: dict
-      contains:
-        code:
-          description: One of V(labeled), V(labels_removed) and V(unchanged).
-          type: str
-        text:
-          description: What is true of the objects.
-          type: str
-        objects:
-          description: Names of nodes; with V(unchanged) the label keys that none of them has.
-          type: list
-          elements: str
-    skipped:
-      description: Always empty. The nodes that could not be changed are in RV(errors).
-      type: list
-      elements: dict
-      contains:
-        code:
-          description: What it is.
-          type: str
-        text:
-          description: The reason.
-          type: str
-        objects:
-          description: Names of nodes.
-          type: list
-          elements: str
-    next:
-      description: What is to do next.
-      type: list
-      elements: dict
-      contains:
-        code:
-          description: V(rollout), where RV(dependents) has workloads.
-          type: str
-        text:
-          description: What to do.
-          type: str
-        objects:
-          description: The workloads.
-          type: list
-          elements: str
   sample:
     done:
       - {code: labeled, text: labeled nodes, objects: [kni-worker, kni-worker2]}

@@ -653,57 +653,14 @@ findings:
       elements: str
 outcome:
   description:
-    - What became of the nodes, and what the task left, for people. RV(moves) has what was moved.
-    - RV(ignore:code) is for programs. The texts may change in a later release.
+    - What the result says for people, as lists of entries with C(code), C(text) and C(objects). A role prints them when
+      its job ends. The texts may change in a later release. See docs/architecture.md, B(What a result says for people).
+    - C(done) has the nodes that are as O(state) says, which is the code, V(cordoned), V(drained) or V(in_service).
+      RV(moves) has what was moved.
+    - C(skipped) has the workloads by RV(skipped_instances[].reason_code), and V(deferred) for moves that were not
+      begun. C(next) is empty.
   returned: always, unless the task could not start
   type: dict
-  contains:
-    done:
-      description: What was done or, in check mode, would be, beside the moves.
-      type: list
-      elements: dict
-      contains:
-        code:
-          description: The O(state) that the nodes have now or, in check mode, would have.
-          type: str
-        text:
-          description: What is true of the objects.
-          type: str
-        objects:
-          description: Names of nodes.
-          type: list
-          elements: str
-    skipped:
-      description: What was left as it is.
-      type: list
-      elements: dict
-      contains:
-        code:
-          description:
-            - RV(skipped_instances[].reason_code), or V(deferred) for moves that were not begun.
-          type: str
-        text:
-          description: Why.
-          type: str
-        objects:
-          description: The workloads.
-          type: list
-          elements: str
-    next:
-      description: What is to do next.
-      type: list
-      elements: dict
-      contains:
-        code:
-          description: What it is.
-          type: str
-        text:
-          description: What to do.
-          type: str
-        objects:
-          description: What it is about.
-          type: list
-          elements: str
   sample:
     done:
       - {code: drained, text: drained, objects: [w1, w2]}

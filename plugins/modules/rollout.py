@@ -779,58 +779,15 @@ places:
       reason: ""
 outcome:
   description:
-    - What the task left, and what is to do next, for people. RV(moves) has what was moved.
-    - RV(ignore:code) is for programs. The texts may change in a later release.
+    - What the result says for people, as lists of entries with C(code), C(text) and C(objects). A role prints them when
+      its job ends. The texts may change in a later release. See docs/architecture.md, B(What a result says for people).
+    - C(done) is V(nothing_to_move), and V(not_enforced) where RV(not_enforced) has instances. RV(moves) has what was
+      moved.
+    - C(skipped) has the workloads by RV(skipped_instances[].reason_code), RV(held[].reason_code) or RV(stop_code),
+      and V(deferred) for moves that were not begun.
+    - C(next) is V(deferred), V(skipped) or V(not_in_plan), as the instances that were left need it.
   returned: always, unless the task could not start
   type: dict
-  contains:
-    done:
-      description: What was done or, in check mode, would be, beside the moves.
-      type: list
-      elements: dict
-      contains:
-        code:
-          description: V(nothing_to_move), or V(not_enforced) where RV(not_enforced) has instances.
-          type: str
-        text:
-          description: What is true of the objects.
-          type: str
-        objects:
-          description: Always empty.
-          type: list
-          elements: str
-    skipped:
-      description: What was left as it is.
-      type: list
-      elements: dict
-      contains:
-        code:
-          description:
-            - RV(skipped_instances[].reason_code), RV(held[].reason_code) or RV(stop_code), or V(deferred) for moves
-              that were not begun.
-          type: str
-        text:
-          description: Why.
-          type: str
-        objects:
-          description: The workloads.
-          type: list
-          elements: str
-    next:
-      description: What is to do next.
-      type: list
-      elements: dict
-      contains:
-        code:
-          description: V(deferred), V(skipped) or V(not_in_plan), as the instances that were left need it.
-          type: str
-        text:
-          description: What to do.
-          type: str
-        objects:
-          description: What it is about.
-          type: list
-          elements: str
   sample:
     done:
       - {code: not_enforced, text: "2 instances placed correctly, enforced from the next migration", objects: []}

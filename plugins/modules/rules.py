@@ -604,59 +604,15 @@ counts:
   sample: {workloads: 3, changed: 1, unchanged: 2, failed: 0}
 outcome:
   description:
-    - What the task did and what it left, for people. The role prints it when its job ends.
-    - RV(ignore:code) is for programs. The texts may change in a later release.
+    - What the result says for people, as lists of entries with C(code), C(text) and C(objects). A role prints them when
+      its job ends. The texts may change in a later release. See docs/architecture.md, B(What a result says for people).
+    - C(done) is V(rules_added), V(rules_updated), V(rules_removed) or V(unchanged), with O(state=reverted)
+      V(constraints_restored), and V(none_written) where findings or the forecast refused the rules before the first
+      write.
+    - C(skipped) has V(not_written) for workloads of RV(errors), and with O(state=reverted) V(not_reverted). C(next)
+      is empty.
   returned: always, unless the input is refused
   type: dict
-  contains:
-    done:
-      description: What was done or, in check mode, would be.
-      type: list
-      elements: dict
-      contains:
-        code:
-          description:
-            - One of V(rules_added), V(rules_updated), V(rules_removed), V(none_written) and V(unchanged), and with
-              O(state=reverted) V(constraints_restored).
-            - V(none_written) means that findings or the forecast refused the rules before the first write.
-          type: str
-        text:
-          description: What is true of the objects.
-          type: str
-        objects:
-          description: Names of rules, each with its number of workloads, or of workloads.
-          type: list
-          elements: str
-    skipped:
-      description: What was left as it is.
-      type: list
-      elements: dict
-      contains:
-        code:
-          description: V(not_written), or with O(state=reverted) V(not_reverted).
-          type: str
-        text:
-          description: Why. For workloads that could not be written, RV(errors) has it.
-          type: str
-        objects:
-          description: The workloads.
-          type: list
-          elements: str
-    next:
-      description: What is to do next.
-      type: list
-      elements: dict
-      contains:
-        code:
-          description: What it is.
-          type: str
-        text:
-          description: What to do.
-          type: str
-        objects:
-          description: What it is about.
-          type: list
-          elements: str
   sample:
     done:
       - {code: rules_added, text: rules added, objects: [web-one-per-zone (3 workloads)]}

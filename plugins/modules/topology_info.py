@@ -124,6 +124,19 @@ findings:
         keep_apart has no effect there, and spread and keep_together never use it: label these nodes too.
       objects: [Node kni-worker5]
       rule: ""
+outcome:
+  description:
+    - What the result says for people, as lists of entries with C(code), C(text) and C(objects). A role prints them when
+      its job ends. The texts may change in a later release. See docs/architecture.md, B(What a result says for people).
+    - C(next) has the advice of RV(findings) whose severity is not V(info), with the name of the finding as the code.
+      C(done) is empty.
+  returned: success
+  type: dict
+  sample:
+    done: []
+    skipped: []
+    next:
+      - {code: nodes_lack_key, text: Set the label on these nodes., objects: [Node w1]}
 table:
   description: The domains as a text table. A dash stands for nodes without the label.
   returned: success

@@ -116,11 +116,12 @@ def _results(notes: t.Sequence[Parts]) -> t.Iterator[Parts]:
 
 def _with_steps(record: JobRecord, notes: t.Sequence[Parts]) -> t.Sequence[Parts]:
     """The results whose next steps are those of the job: the placement is that before a change in check mode, and
-    what a rollout has left has a step of its own."""
+    what a rollout has left has a step of its own. Rules whose files are not written are for no other job."""
+    dropped = {"drs_import"} if record.failures else set()
     left = has_entry(record.last("rollout"), "next", "skipped")
     if record.role in _WRITING and (record.check_mode or left):
-        return [note for note in notes if note["module"] != "placement_info"]
-    return notes
+        dropped.add("placement_info")
+    return [note for note in notes if note["module"] not in dropped]
 
 
 def _reasons(record: JobRecord, failed: t.Sequence[str], and_then: str) -> list[str]:
@@ -217,25 +218,14 @@ def _namespaces(record: JobRecord) -> str:
 
 
 def _drs_import(record: JobRecord) -> Parts:
-    options = record.asked
-    asked = {"asked": (f"import {listed(options['files'])}",)}
-    folder = options["folder"]
-    if record.failures or record.open:
-        return asked
-    if not folder:
-        step = (
-            "read the lines above; then the playbooks topology and apply with what the artifact has"
-        )
-        return {**asked, "done": ("published, and written to no folder",), "next_steps": (step,)}
-    if record.check_mode:
-        return {**asked, "next_steps": (LAUNCH,)}
-    return {
-        **asked,
-        "done": (f"written to {folder}: report.txt and variables of playbooks",),
-        "next_steps": (
-            "read report.txt; then the playbooks topology and apply with these variables",
-        ),
-    }
+    folder = record.asked["folder"]
+    asked = (f"import {listed(record.asked['files'])}",)
+    written = f"written to {folder}: report.txt and variables of playbooks"
+    if record.failures:
+        return {"asked": asked}
+    if record.check_mode and folder:
+        return {"asked": asked, "next_steps": (LAUNCH,)}
+    return {"asked": asked, "done": (written if folder else "published, and written to no folder",)}
 
 
 CLOSINGS: dict[str, t.Callable[[JobRecord], Parts]] = {

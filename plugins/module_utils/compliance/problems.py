@@ -16,7 +16,6 @@ from ..model.rendering import TO_MOVE, Entry, listed, one_line, outcome, plural
 from ..model.verdict import InstanceVerdict, RuleVerdict, Verdict, Verdicts
 from .vm_states import VmStates
 
-ERROR_FINDING = "error_finding"
 DOWN, REMOVED = "down", "constraint_removed"
 NEW_MEMBER = "rule_not_on_new_member"
 
@@ -59,7 +58,7 @@ def problems(
             yield _problem(state, count, also, example, lines, elsewhere)
     errors = [_finding(x) for x in findings if x.severity == "error"]
     if errors:
-        yield _problem(ERROR_FINDING, len(errors), "", errors[:1], errors[:SHOWN], ())
+        yield _problem("error_finding", len(errors), "", errors[:1], errors[:SHOWN], ())
 
 
 def _problem(

@@ -28,7 +28,7 @@ from ..capi.objects import (
 )
 from ..cluster.served_versions import ServedVersions
 from ..interface.arguments import topology_of
-from ..interface.results import warn_once
+from ..interface.results import advice_entries, warn_once
 from ..model.findings import InputError, InvalidInput
 from ..model.input import nearest
 from ..model.json_pointer import JSON
@@ -166,5 +166,6 @@ def _result(
         "groups": list(report.groups),
         **of_vsphere,
         "findings": [finding.as_json() for finding in report.findings],
+        **advice_entries(report.findings),
         "table": report.table,
     }

@@ -19,9 +19,15 @@ from ..model.findings import InputError, InvalidInput
 from ..model.json_pointer import JSON
 from ..model.json_text import shallow
 from ..model.regular_file import read_regular_file
+from ..model.rendering import Entry, outcome, plural
 
 if t.TYPE_CHECKING:
     from ansible.module_utils.basic import AnsibleModule
+
+APPLY = Entry(
+    "apply",
+    "read the report, then launch the playbooks topology and apply with these labels and rules",
+)
 
 
 def run(module: AnsibleModule) -> dict[str, t.Any]:
@@ -64,6 +70,10 @@ def run(module: AnsibleModule) -> dict[str, t.Any]:
             "rules": len(cluster.rules),
             **{column: columns[column] for column in COLUMNS},
         },
+        **outcome(
+            [Entry("rules", f"{plural(len(cluster.rules), 'rule')} of DRS read")],
+            following=[APPLY] if cluster.rules else (),
+        ),
     }
 
 

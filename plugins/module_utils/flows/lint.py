@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 from ..api.yaml_text import InvalidYaml, refuse_endless
 from ..interface.arguments import rules_data, topology_of
-from ..interface.results import warn_once, warn_unreadable
+from ..interface.results import advice_entries, warn_once, warn_unreadable
 from ..kubevirt.instance_types import InstanceType
 from ..model.findings import Finding, InputError, InvalidInput
 from ..model.json_pointer import JSON
@@ -82,6 +82,7 @@ def _result(module: AnsibleModule, request: _LintRequest) -> dict[str, t.Any]:
     return {
         "ok": not severities["error"] and not gaps,
         "findings": [finding.as_json() for finding in findings],
+        **advice_entries(findings),
         "counts": {
             "objects": objects,
             "rules": len(request.rules),

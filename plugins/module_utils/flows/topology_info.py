@@ -9,7 +9,7 @@ import typing as t
 from ..api.client import ApiClient
 from ..api.lists import list_all
 from ..interface.arguments import topology_of
-from ..interface.results import warn_once
+from ..interface.results import advice_entries, warn_once
 from ..lint.topology import table, topology_report
 from ..model.findings import InputError, InvalidInput
 from ..model.manifests import node_from_manifest
@@ -49,5 +49,6 @@ def run(module: AnsibleModule, api: ApiClient) -> dict[str, t.Any]:
         },
         "counts": {"nodes": len(nodes), "takes_pods": sum(map(takes_pods, nodes))},
         "findings": [finding.as_json() for finding in report.findings],
+        **advice_entries(report.findings),
         "table": table(report),
     }

@@ -10,7 +10,7 @@ import typing as t
 from ..model.findings import Finding, sentence
 from ..model.json_pointer import JSON
 from ..model.objects import Ref
-from ..model.rendering import one_line
+from ..model.rendering import Entry, one_line, outcome
 from ..model.write import Write
 
 if t.TYPE_CHECKING:
@@ -77,3 +77,9 @@ def warn_unreadable(warn: t.Callable[[str], None], gaps: t.Iterable[Unreadable])
 
     for text in unreadable_texts(gaps):
         warn(one_line(text))
+
+
+def advice_entries(findings: t.Iterable[Finding]) -> dict[str, JSON]:
+    """What is to do about these findings, for people."""
+    bad = (finding for finding in findings if finding.severity != "info")
+    return outcome(following=(Entry(x.name, x.advice, tuple(map(str, x.objects))) for x in bad))

@@ -82,13 +82,18 @@ CASES = {
     "topology_info": Case("topology", {}, "Read topology"),
 }
 WRITING = ("node_labels", "rollout", "rules")
+WITHOUT_ROLE = {
+    "capi_hosts_info": {"cluster": "prod"},
+    "lint_info": {"files": [str(CHECKOUT / "galaxy.yml")]},
+}
+"""The modules that no role runs, with options that they have."""
 
 
 def crashing_collection(folder: Path, end: str) -> Path:
     """A path of collections with this one, whose modules all end so."""
     collection = folder / "ansible_collections" / "virt" / "placement"
     (collection / "plugins" / "modules").mkdir(parents=True)
-    for module in CASES:
+    for module in (*CASES, *WITHOUT_ROLE):
         text = (CHECKOUT / "plugins" / "modules" / f"{module}.py").read_text()
         crashing = text.replace('\nif __name__ == "__main__":', end)
         assert crashing != text
@@ -174,6 +179,29 @@ def test_job_whose_module_raises_has_failed(ended: Ended, module: str) -> None:
     assert f"{title}: FAILED, after" in block
     assert f"failed   {case.task}: " in block
     assert block.count(LAST_LINE) <= 3  # where it occurred, in the block, and by Ansible itself
+
+
+def test_each_module_is_made_to_raise() -> None:
+    modules = (CHECKOUT / "plugins" / "modules").glob("*.py")
+    with_process = {x.stem for x in modules if "__main__" in x.read_text()}
+    assert with_process - {"job"} == {*CASES, *WITHOUT_ROLE}  # job is an action
+
+
+def test_task_whose_module_raises_has_failed_without_a_role_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    collections = crashing_collection(tmp_path / "collections", RAISES)
+    monkeypatch.setenv("ANSIBLE_COLLECTIONS_PATH", str(collections), prepend=os.pathsep)
+    tasks: list[dict[str, t.Any]] = []
+    for module, options in WITHOUT_ROLE.items():
+        tasks.append({f"virt.placement.{module}": options, "register": "result"})
+        tasks[-1]["ignore_errors"] = True
+        ended = {"that": "result is failed", "success_msg": f"{module} has failed"}
+        tasks.append({"ansible.builtin.assert": ended})
+    output = played(tmp_path, tasks, "-v").stdout
+    for module in WITHOUT_ROLE:
+        of_module, found, output = output.partition(f"{module} has failed")
+        assert found and LAST_LINE in of_module, output[-3000:]
 
 
 @pytest.mark.parametrize("module", CASES)

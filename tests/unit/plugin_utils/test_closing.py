@@ -319,23 +319,32 @@ def test_vms_that_left_and_stay_where_they_are_are_named_with_the_reason() -> No
     )
 
 
-@pytest.mark.parametrize(
-    ("check_mode", "step"),
-    [(True, "launch the same job without check mode"), (False, "read report.txt; then")],
-)
-def test_import_in_check_mode_has_no_report_to_read(check_mode: bool, step: str) -> None:
-    asked = {"files": ["rules.json"], "folder": "/rules"}
-    block = closing_of(record("placement_drs_import", asked=asked, check_mode=check_mode), 1)
-    assert block.next_steps[0].startswith(step)
-    assert bool(block.done) != check_mode
+READ_REPORT = entry("apply", "read the report, then launch the playbooks")
 
 
-@pytest.mark.parametrize("check_mode", [True, False])
-def test_import_without_a_folder_has_its_artifact(check_mode: bool) -> None:
-    asked = {"files": ["rules.json"], "folder": ""}
-    block = closing_of(record("placement_drs_import", asked=asked, check_mode=check_mode), 1)
-    assert block.done == ("published, and written to no folder",)
-    assert block.next_steps[0].endswith("apply with what the artifact has")
+def imported(folder: str = "/rules", **more: t.Any) -> Closing:
+    asked = {"files": ["rules.json"], "folder": folder}
+    made = record("placement_drs_import", asked=asked, **more)
+    made.note("drs_import", {"outcome": {"next": [READ_REPORT]}})
+    return closing_of(made, 1)
+
+
+def test_import_says_where_its_files_are_and_what_they_are_for() -> None:
+    block = imported()
+    assert block.done == ("written to /rules: report.txt and variables of playbooks",)
+    assert block.next_steps == (READ_REPORT["text"],)
+    assert imported("").done == ("published, and written to no folder",)
+
+
+def test_import_in_check_mode_has_written_no_files() -> None:
+    block = imported(check_mode=True)
+    assert block.done == ()
+    assert block.next_steps[0] == "launch the same job without check mode"
+
+
+def test_import_whose_files_are_not_written_leads_to_no_other_job() -> None:
+    block = imported(open="Import rules")
+    assert block.next_steps == ("correct the cause, then launch the same job again",)
 
 
 def test_import_whose_task_failed_is_not_done() -> None:
