@@ -22,6 +22,7 @@ from ..model.json_pointer import JSON
 from ..model.objects import ClaimTemplate
 from ..model.snapshot import Snapshot, Workload
 from ..model.storage import (
+    VOLUMES,
     BoundVolume,
     Claim,
     ClaimKey,
@@ -33,14 +34,11 @@ from ..model.storage import (
     bound_volume_from_manifest,
     claim_from_manifest,
     class_from_manifest,
+    fields_of_volumes,
     free_volume_from_manifest,
 )
 from ..scheduler.claims import claim_state
 from .identity import unreadable
-
-VOLUMES = "/api/v1/persistentvolumes"
-VOLUME_FIELDS = ("claim_terms", "access_modes", "drivers")
-"""The fields of a Snapshot that its volumes give it."""
 
 _CLAIMS = "/api/v1/{}persistentvolumeclaims"
 _CSI_NODES = "/apis/storage.k8s.io/v1/csinodes"
@@ -97,21 +95,6 @@ def with_claim_terms(
     bound = [x for x in volumes.read.values() if x is not None and x.claim is not None]
     gaps = dict.fromkeys((*snapshot.unreadable, *map(unreadable, volumes.refused)))
     return replace(snapshot, **fields_of_volumes(bound), unreadable=tuple(gaps))
-
-
-def volume_of_a_claim(manifest: dict[str, JSON]) -> BoundVolume | None:
-    """None for a volume that is not bound."""
-    volume = bound_volume_from_manifest(manifest)
-    return volume if volume.claim is not None else None
-
-
-def fields_of_volumes(volumes: t.Collection[BoundVolume]) -> dict[str, t.Any]:
-    """VOLUME_FIELDS of a Snapshot, from volumes that are bound to a claim."""
-    return {
-        "claim_terms": {volume.claim: volume.terms for volume in volumes if volume.terms},
-        "access_modes": {volume.claim: volume.access_modes for volume in volumes},
-        "drivers": {volume.claim: volume.driver for volume in volumes if volume.driver},
-    }
 
 
 def claim_states(

@@ -37,16 +37,9 @@ from ..model.objects import Ref
 from ..model.placement_manifests import placement_from_spec
 from ..model.quota import quota_from_manifest
 from ..model.snapshot import Platform, Snapshot, Unreadable, Workload
+from ..model.storage import VOLUME_FIELDS, VOLUMES, fields_of_volumes, volume_of_a_claim
 from .foreign_owners import without_foreign_owners
 from .identity import platform_and_gaps, unreadable
-from .read_storage import (
-    VOLUME_FIELDS,
-    VOLUMES,
-    claims_in,
-    fields_of_volumes,
-    volume_of_a_claim,
-    with_claim_terms,
-)
 from .served_versions import ServedVersions
 
 _INSTANCES = f"/apis/{KUBEVIRT_V1}/{{}}{VMIS}"
@@ -196,6 +189,8 @@ def _with_dependent_lists(api: ApiClient, scope: ReadScope, snapshot: Snapshot) 
         if namespaces is not None and reaches_across(snapshot, namespaces):
             return _with_lists(api, snapshot, [ListQuery("volumes", VOLUMES)])
         if namespaces is not None:
+            from .read_storage import claims_in, with_claim_terms
+
             return with_claim_terms(api, snapshot, claims_in(snapshot, namespaces))
     return snapshot
 

@@ -1,21 +1,66 @@
 # Copyright (c) 2026, virt.placement contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Which writes of rules are held back, since a label cannot be set or since admission would undo them?"""
+"""Makes the writes of rules. Which are held back, since a label cannot be set or since admission would undo them?"""
 
 from __future__ import annotations
 
 import typing as t
+from dataclasses import replace
 
 from ..api.client import ApiClient
-from ..api.errors import ApiError
-from ..cluster.patching import refusals, still_differs, try_writes
+from ..api.errors import ApiError, DeadlineExceeded, NotFound, Unreachable
+from ..cluster.access import require_write_rights
+from ..cluster.patching import Replaced, apply, refusals, still_differs, try_writes
 from ..interface.runner import task_error
+from ..kinds.registry import RULE_KINDS
 from ..model.findings import Finding, TaskError
 from ..model.objects import Ref
 from ..model.write import Write
-from ..rules.changed_back import changed_back
+from ..rules.changed_back import changed_back, changed_back_by_revert
 from ..rules.labels_first import label_writes
-from ..rules.rules_plan import RulesPlan
+from ..rules.rules_plan import RulesPlan, Written
+
+
+def write(api: ApiClient, plan: RulesPlan, check: bool) -> Written:
+    """Makes the writes of the plan, unless admission would undo them. A stage has what the server accepts of it, and
+    what does not depend on an object that could not be written. Raises InvalidInput with all missing rights, and
+    ApiError."""
+    require_write_rights(api, plan.writes, role="mover")
+    if again := changed_back_again(api, plan):
+        return Written(replace(plan, findings=(*plan.findings, *again), refused=again))
+    done: list[Write] = []
+    back: list[Finding] = []
+    refused = refused_writes(api, plan) if check else refused_labels(api, plan)
+    errors = dict(refused)
+    uncertain: set[Ref] = set()
+    for stage in plan.stages:
+        held = held_writes(plan, stage, errors, refused)
+        errors = {**held, **errors}
+        writes = [write for write in stage if write.target not in {*held, *refused}]
+        applied = apply(api, writes, recompute=plan.recompute, check=check, compare=True)
+        done += applied.done
+        for ref, answer in applied.changed_back.items():
+            if ref in plan.requested:
+                back += changed_back(ref, answer, plan.requested[ref])
+            elif ref.kind in RULE_KINDS:
+                back.append(changed_back_by_revert(ref))
+        errors |= {
+            failed.write.target: task_error(failed.error, failed.write.target)
+            for failed in applied.failed
+            # A VMI or pod that has ended needs no label: its successor gets the template's.
+            if failed.write.target not in plan.owner_of
+            or not isinstance(failed.error, (NotFound, Replaced))
+        }
+        # An object that was to be read again and was not may have been written, for example.
+        uncertain |= {
+            x.write.target
+            for x in applied.failed
+            if isinstance(x.error, ApiError)
+            and (x.error.outcome_unknown or isinstance(x.error, (Unreachable, DeadlineExceeded)))
+        }
+    return Written(
+        plan, tuple(done), errors, changed_back=tuple(back), uncertain=frozenset(uncertain)
+    )
 
 
 def changed_back_again(api: ApiClient, plan: RulesPlan) -> tuple[Finding, ...]:

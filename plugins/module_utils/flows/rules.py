@@ -7,19 +7,15 @@ from __future__ import annotations
 import time
 import typing as t
 from collections import Counter
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
 from ..api.client import ApiClient
-from ..api.errors import ApiError, DeadlineExceeded, NotFound, Unreachable
-from ..cluster.access import require_write_rights
 from ..cluster.expanded_templates import with_expanded_templates
-from ..cluster.patching import Replaced, apply
-from ..cluster.read_storage import claims_of, with_claim_terms
 from ..cluster.reading import ReadScope, reaches_across, read_more, read_snapshot
 from ..compliance.terms import term_changes
 from ..interface.arguments import rules_data, topology_of
 from ..interface.results import warn_once, writes_result
-from ..interface.runner import PartialFailure, task_error
+from ..interface.runner import PartialFailure
 from ..kinds.registry import RULE_KINDS
 from ..kubevirt.moving import MIGRATION, RECREATION, RESTART
 from ..model.findings import (
@@ -34,24 +30,21 @@ from ..model.findings import (
 )
 from ..model.input import nearest
 from ..model.json_pointer import JSON
-from ..model.objects import Ref
 from ..model.obstacle import Obstacle
 from ..model.rendering import Entry, listed, one_line, outcome, plural
 from ..model.rule import Avoid, PodSelector, RawTerms, Rule, RunOn
 from ..model.snapshot import Snapshot
 from ..model.topology import Topology
 from ..model.write import Write
-from ..rules.change import HELD, NO_HOLDING, WorkloadChange
-from ..rules.changed_back import changed_back, changed_back_by_revert
+from ..rules.change import HELD, NO_HOLDING
 from ..rules.checks import how_to_accept
 from ..rules.members import targets_of
 from ..rules.parse import read_rules
 from ..rules.plan import plan_rules
 from ..rules.registry import HOLDS, RESTORATIONS
-from ..rules.rules_plan import ExtraFindings, RulesPlan
+from ..rules.rules_plan import ExtraFindings, RulesPlan, Written
 from ..rules.rules_request import RulesRequest
 from ..view.label_input import NO_LABELS, NodeLabels, assumed_node_labels, with_node_labels
-from .rule_writes import changed_back_again, held_writes, refused_labels, refused_writes
 
 if t.TYPE_CHECKING:
     from ansible.module_utils.basic import AnsibleModule
@@ -228,78 +221,6 @@ def utc_now() -> str:
     return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
 
 
-@dataclass(frozen=True)
-class Written:
-    """`done` are the writes that were made, in their order; `errors` has the other objects, with the
-    reason. `refusal`: why the forecast refuses the plan. `changed_back`: terms that admission took out again.
-    `uncertain`: the objects of errors that may have been written all the same."""
-
-    plan: RulesPlan
-    done: tuple[Write, ...] = ()
-    errors: t.Mapping[Ref, TaskError] = field(default_factory=dict)
-    refusal: TaskError | None = None
-    changed_back: tuple[Finding, ...] = ()
-    uncertain: frozenset[Ref] = frozenset()
-
-    @property
-    def is_refused(self) -> bool:
-        """Whether findings or the forecast refuse the plan, so that nothing was sent."""
-        return bool(self.plan.refused or self.refusal)
-
-    @property
-    def changes(self) -> list[WorkloadChange]:
-        """Those of the workloads that were written, or whose VMIs or pods were."""
-        written = {self._workload(write.target) for write in self.done}
-        return [change for change in self.plan.workloads if change.ref in written]
-
-    def workloads(self) -> list[dict[str, JSON]]:
-        """The change of each workload; in check mode and for refused plans, the planned one."""
-        made: dict[Ref, list[Write]] = {}
-        for write in self.done:
-            made.setdefault(self._workload(write.target), []).append(write)
-        return [
-            change.as_json(made.get(change.ref, ()), refused=self.is_refused)
-            for change in self.plan.workloads
-            if self.is_refused or change.ref in made or change.ref in self.failed
-        ]
-
-    def change(self) -> dict[str, JSON] | None:
-        """What an undo of this task is to be told. None where no workload was written, so that no record is of it."""
-        change = self.plan.change
-        written = {write.target for write in self.done} | self.uncertain
-        if change is None or not any(ref in self.plan.requested for ref in written):
-            return None
-        return {"id": change.id, "continues": self.plan.continues}
-
-    def held(self) -> list[dict[str, JSON]]:
-        """The StatefulSets and pools whose own rollouts the rule set holds."""
-        return self.as_workloads(self.plan.held)
-
-    def as_workloads(self, refs: frozenset[Ref]) -> list[dict[str, JSON]]:
-        """As the option workloads of a rollout takes them."""
-        left = refs - self.failed
-        return [ref._asdict() for ref in sorted(() if self.is_refused else left)]
-
-    def counts(self) -> dict[str, int]:
-        """How many workloads are changed, unchanged and failed."""
-        changed = {self._workload(write.target) for write in self.done}
-        planned = {change.ref for change in self.plan.workloads}
-        left = planned if self.plan.refused else changed | self.failed
-        return {
-            "workloads": self.plan.about,
-            "changed": len(changed),
-            "unchanged": self.plan.about - len(left),
-            "failed": len(self.failed),
-        }
-
-    @property
-    def failed(self) -> set[Ref]:
-        return set(map(self._workload, self.errors))
-
-    def _workload(self, target: Ref) -> Ref:
-        return self.plan.owner_of.get(target, target)
-
-
 def write_rules(
     api: ApiClient,
     request: RulesRequest,
@@ -322,47 +243,11 @@ def write_rules(
         return Written(plan)
     if refusal and plan.writes:
         return Written(plan, refusal=refusal)
-    require_write_rights(api, plan.writes, role="mover")
-    if again := changed_back_again(api, plan):
-        return Written(replace(plan, findings=(*plan.findings, *again), refused=again))
-    return _write_stages(api, plan, check)
+    if not plan.writes:
+        return Written(plan)
+    from .rule_writes import write
 
-
-def _write_stages(api: ApiClient, plan: RulesPlan, check: bool) -> Written:
-    """A stage has what the server accepts of it, and what does not depend on an object that could not be written."""
-    done: list[Write] = []
-    back: list[Finding] = []
-    refused = refused_writes(api, plan) if check else refused_labels(api, plan)
-    errors = dict(refused)
-    uncertain: set[Ref] = set()
-    for stage in plan.stages:
-        held = held_writes(plan, stage, errors, refused)
-        errors = {**held, **errors}
-        writes = [write for write in stage if write.target not in {*held, *refused}]
-        applied = apply(api, writes, recompute=plan.recompute, check=check, compare=True)
-        done += applied.done
-        for ref, answer in applied.changed_back.items():
-            if ref in plan.requested:
-                back += changed_back(ref, answer, plan.requested[ref])
-            elif ref.kind in RULE_KINDS:
-                back.append(changed_back_by_revert(ref))
-        errors |= {
-            failed.write.target: task_error(failed.error, failed.write.target)
-            for failed in applied.failed
-            # A VMI or pod that has ended needs no label: its successor gets the template's.
-            if failed.write.target not in plan.owner_of
-            or not isinstance(failed.error, (NotFound, Replaced))
-        }
-        # An object that was to be read again and was not may have been written, for example.
-        uncertain |= {
-            x.write.target
-            for x in applied.failed
-            if isinstance(x.error, ApiError)
-            and (x.error.outcome_unknown or isinstance(x.error, (Unreachable, DeadlineExceeded)))
-        }
-    return Written(
-        plan, tuple(done), errors, changed_back=tuple(back), uncertain=frozenset(uncertain)
-    )
+    return write(api, plan, check)
 
 
 def _read(api: ApiClient, scope: ReadScope) -> Snapshot:
@@ -382,6 +267,8 @@ def _planned(
     expanded, plan = plan_with_instance_types(api, snapshot, request, extra_findings)
     if not any(isinstance(rule.rule_type, (RunOn, Avoid, RawTerms)) for rule in request.rules):
         return snapshot, plan
+    from ..cluster.read_storage import claims_of, with_claim_terms
+
     members = (workload for workload in snapshot.workloads if workload.ref in plan.members)
     bound = with_claim_terms(api, expanded, claims_of(members))
     if bound.claim_terms == expanded.claim_terms:

@@ -21,14 +21,7 @@ from ..model.obstacle import Obstacle
 from ..model.rendering import listed
 from ..model.snapshot import Vmi
 from .pods import PodAction, PodDecision, drain_finding, sentence
-
-PDB_IMPOSSIBLE = "pdb_impossible"
-PDB_BLOCKS = "pdb_blocks"
-PDB_DELEGATED = "pdb_delegated"
-EVICTION_FAILS = "eviction_fails"
-
-OF_BUDGETS = (PDB_IMPOSSIBLE, PDB_BLOCKS, PDB_DELEGATED, EVICTION_FAILS)
-"""Findings about budgets, and about evictions that the server refuses."""
+from .preflight_findings import EVICTION_FAILS, PDB_BLOCKS, PDB_DELEGATED, PDB_IMPOSSIBLE
 
 
 @dataclass(frozen=True, slots=True)

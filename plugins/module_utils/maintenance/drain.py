@@ -51,8 +51,7 @@ from .options import (
     select_for_drain,
     with_assumed,
 )
-from .pods import ALLOW_PENDING_CHANGES
-from .preflight_findings import NO_PLACE
+from .preflight_findings import ALLOW_PENDING_CHANGES, NO_PLACE
 from .refusals import warning_lines
 from .registry import APPROVALS
 from .steering import Steering

@@ -29,16 +29,14 @@ from ..moves.run_plan import RunPlan
 from ..planning.dependencies import Dependencies
 from ..view.view import view_of
 from . import returns
-from .budget_findings import PDB_IMPOSSIBLE
 from .left_over import why_given_up
 from .options import STOP_AND_START
-from .pods import (
+from .pods import PodAction, PodDecision, PodFilter
+from .preflight_findings import (
     ALLOW_PENDING_CHANGES,
     DO_NOT_MOVE_FINDING,
+    PDB_IMPOSSIBLE,
     PENDING_CHANGES,
-    PodAction,
-    PodDecision,
-    PodFilter,
 )
 from .registry import APPROVALS
 from .returns import Returns

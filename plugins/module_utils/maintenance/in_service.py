@@ -19,14 +19,13 @@ from ..api.transport import ComputingTimeout, Deadline, uptime
 from ..cluster.access import Right, require_rights
 from ..cluster.patching import apply
 from ..cluster.reading import NODES_ONLY, read_snapshot
-from ..kubevirt.evacuation import evacuation_findings
 from ..kubevirt.labels import SCHEDULABLE
 from ..model.findings import Finding, InputError, InvalidInput
 from ..model.json_pointer import JSON
 from ..model.manifests import vmi_from_manifest
 from ..model.objects import Node
 from ..model.obstacle import Obstacle
-from ..model.snapshot import Platform, Snapshot, unreadable_errors
+from ..model.snapshot import Snapshot, unreadable_errors
 from ..model.write import Write
 from ..moves.context import StepContext, step_limit
 from ..moves.events import record_node_event, timestamp
@@ -271,7 +270,10 @@ class InServiceStep:
         try:
             read = [vmi_from_manifest(vmi) for node in nodes for vmi in self._undo.vmis_on(node)]
             vmis = [vmi for vmi in read if vmi.evacuation_node_name]
-            platform = self.context.cluster.snapshot(NODES_ONLY).platform if vmis else Platform()
+            if not vmis:
+                self.findings = ()
+                return
+            platform = self.context.cluster.snapshot(NODES_ONLY).platform
         except ApiError as error:
             if isinstance(error, TRANSIENT_ERRORS) and self._has_time:
                 raise
@@ -279,6 +281,8 @@ class InServiceStep:
                 f"warning: it is unknown whether VMIs are marked for evacuation: {error}"
             )
             return
+        from ..kubevirt.evacuation import evacuation_findings
+
         self.findings = tuple(evacuation_findings(vmis, self.nodes, platform))
         self._lines += warning_lines(self.findings)
 

@@ -29,18 +29,6 @@ from ..model.rendering import TextEnum
 from ..model.snapshot import Vmi
 from ..scheduler.node_state import UNSCHEDULABLE_TAINT, tolerates
 
-OF_PODS = (BARE_POD, DAEMONSET_MISSING, LOCAL_DATA_LOST, STANDALONE_VMI)
-"""Findings that refuse the eviction of a pod, unless they are allowed."""
-
-PENDING_CHANGES = "pending_changes"
-"""Finding: a restart of the VM would also apply changes that are not about placement."""
-
-ALLOW_PENDING_CHANGES = f"allow the finding {PENDING_CHANGES}"
-"""What a user of a drain does to apply them."""
-
-DO_NOT_MOVE_FINDING = "do_not_move"
-"""Finding: a label keeps the VM or the pod where it is."""
-
 NOT_STARTED = ("", "Pending", "Scheduling", "Scheduled")
 """Phases of a VMI whose guest does not run yet."""
 

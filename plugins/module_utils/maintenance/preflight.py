@@ -31,17 +31,12 @@ from .drain_plan import DrainView
 from .holders import holder_of
 from .options import VM_POLICIES
 from .places import drain_forecast, nodes_text, place_findings
-from .pods import (
-    DO_NOT_MOVE_FINDING,
-    PENDING_CHANGES,
-    PodAction,
-    drain_finding,
-    sentence,
-)
+from .pods import PodAction, drain_finding, sentence
 from .preflight_findings import (
     BACKUP_RUNNING,
     CONFIG_POOL_UPDATING,
     CONTROL_PLANE_QUORUM,
+    DO_NOT_MOVE_FINDING,
     HEALTH_CHECK,
     INVALID_POLICY,
     JOB_ON_NODE,
@@ -55,6 +50,7 @@ from .preflight_findings import (
     NOT_RESTARTABLE,
     OTHER_MAINTENANCE,
     OTHER_ZONE_NOT_READY,
+    PENDING_CHANGES,
     POLICY_FALLBACK,
     REFUSED_BY_POLICY,
     SHARED_DOMAIN,

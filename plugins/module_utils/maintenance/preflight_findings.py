@@ -4,9 +4,28 @@
 
 from __future__ import annotations
 
-from ..model.obstacle import NAMES_NODE, TOLERATES_CORDON
-from .budget_findings import OF_BUDGETS
-from .pods import DO_NOT_MOVE_FINDING, OF_PODS, PENDING_CHANGES
+from ..model.obstacle import (
+    BARE_POD,
+    DAEMONSET_MISSING,
+    LOCAL_DATA_LOST,
+    NAMES_NODE,
+    STANDALONE_VMI,
+    TOLERATES_CORDON,
+)
+
+PENDING_CHANGES = "pending_changes"
+"""Finding: a restart of the VM would also apply changes that are not about placement."""
+
+ALLOW_PENDING_CHANGES = f"allow the finding {PENDING_CHANGES}"
+"""What a user of a drain does to apply them."""
+
+DO_NOT_MOVE_FINDING = "do_not_move"
+"""Finding: a label keeps the VM or the pod where it is."""
+
+PDB_IMPOSSIBLE = "pdb_impossible"
+PDB_BLOCKS = "pdb_blocks"
+PDB_DELEGATED = "pdb_delegated"
+EVICTION_FAILS = "eviction_fails"
 
 NOT_MIGRATABLE = "not_migratable"
 NOT_RESTARTABLE = "not_restartable"
@@ -32,8 +51,14 @@ NOT_CHECKED = "not_checked"
 
 PREFLIGHT_FINDINGS = frozenset(
     (
-        *OF_PODS,
-        *OF_BUDGETS,
+        BARE_POD,
+        DAEMONSET_MISSING,
+        LOCAL_DATA_LOST,
+        STANDALONE_VMI,
+        PDB_IMPOSSIBLE,
+        PDB_BLOCKS,
+        PDB_DELEGATED,
+        EVICTION_FAILS,
         PENDING_CHANGES,
         NODE_NOT_READY,
         OTHER_ZONE_NOT_READY,

@@ -17,8 +17,13 @@ from ..model.json_pointer import JSON
 from ..model.plan import Plan
 from ..model.snapshot import Snapshot, Vmi
 from ..moves.run_plan import PlanKind, RunPlan, checksum
-from .budget_findings import PDB_BLOCKS, PDB_DELEGATED
-from .preflight_findings import NOT_MIGRATABLE, POLICY_FALLBACK, SHARED_DOMAIN
+from .preflight_findings import (
+    NOT_MIGRATABLE,
+    PDB_BLOCKS,
+    PDB_DELEGATED,
+    POLICY_FALLBACK,
+    SHARED_DOMAIN,
+)
 
 if t.TYPE_CHECKING:
     from .drain_plan import DrainView

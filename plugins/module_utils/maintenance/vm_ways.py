@@ -20,12 +20,13 @@ from ..model.plan import Method
 from ..model.snapshot import Instance, Vmi
 from ..view.view import ClusterView
 from .options import STOP_AND_START, why_invalid
-from .pods import DO_NOT_MOVE_FINDING, PENDING_CHANGES
 from .preflight_findings import (
+    DO_NOT_MOVE_FINDING,
     INVALID_POLICY,
     NOT_EVICTABLE,
     NOT_MIGRATABLE,
     NOT_RESTARTABLE,
+    PENDING_CHANGES,
     REFUSED_BY_POLICY,
 )
 

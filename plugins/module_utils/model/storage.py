@@ -16,6 +16,10 @@ ClaimKey = tuple[str, str]
 
 CLAIM, VOLUME = "PersistentVolumeClaim", "PersistentVolume"
 
+VOLUMES = "/api/v1/persistentvolumes"
+VOLUME_FIELDS = ("claim_terms", "access_modes", "drivers")
+"""The fields of a Snapshot that its volumes give it."""
+
 EXCLUSIVE = "ReadWriteOncePod"
 """Access mode of a claim that one pod at a time may use."""
 
@@ -196,6 +200,21 @@ def bound_volume_from_manifest(manifest: t.Mapping[str, JSON]) -> BoundVolume:
         (claim["namespace"], claim["name"]) if claim and phase == "Bound" else None,
         tuple(spec.get("accessModes") or ()),
     )
+
+
+def volume_of_a_claim(manifest: t.Mapping[str, JSON]) -> BoundVolume | None:
+    """None for a volume that is not bound."""
+    volume = bound_volume_from_manifest(manifest)
+    return volume if volume.claim is not None else None
+
+
+def fields_of_volumes(volumes: t.Collection[BoundVolume]) -> dict[str, t.Any]:
+    """VOLUME_FIELDS of a Snapshot, from volumes that are bound to a claim."""
+    return {
+        "claim_terms": {volume.claim: volume.terms for volume in volumes if volume.terms},
+        "access_modes": {volume.claim: volume.access_modes for volume in volumes},
+        "drivers": {volume.claim: volume.driver for volume in volumes if volume.driver},
+    }
 
 
 def attach_limits_from_manifest(

@@ -33,7 +33,6 @@ from ..model.rule import Avoid, KeepApart, KeepTogether, RawTerms, Rule, RunOn, 
 from ..model.snapshot import SPREAD_KEYS_SINCE, TAINTS_POLICY_SINCE, Workload
 from ..scheduler.labels import matches
 from .members import GroupSelectorBuilder, Members, Resolved, Selection
-from .raw_terms import compile_terms
 from .term_slots import TemplateTerm, TermLocation, pair
 
 
@@ -105,6 +104,8 @@ class _Compiler:
         if isinstance(rule_type, Spread):
             return (self._spread(rule_type),)
         if isinstance(rule_type, RawTerms):
+            from .raw_terms import compile_terms
+
             return compile_terms(rule_type.fields)
         if rule_type is None:  # the rule sets a label only
             return ()

@@ -29,7 +29,6 @@ from ..model.topology import Topology
 from ..scheduler.labels import is_label_value
 from ..view import selection as references
 from ..view.label_input import free_key, label_key, label_value, labels
-from .raw_terms import read_terms
 
 
 @dataclass(frozen=True)
@@ -97,6 +96,8 @@ def spread(reader: InputReader, value: JSON, context: Context) -> RuleType | Non
 
 def terms(reader: InputReader, value: JSON, context: Context) -> RuleType | None:
     """Placement fields of a pod, as Kubernetes writes them."""
+    from .raw_terms import read_terms
+
     fields = read_terms(reader, value)
     return None if fields is None else RawTerms(fields)
 

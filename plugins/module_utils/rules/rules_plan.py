@@ -8,7 +8,8 @@ import typing as t
 from dataclasses import dataclass, field
 
 from ..kinds.virtual_machine import VMIS
-from ..model.findings import Finding
+from ..model.findings import Finding, TaskError
+from ..model.json_pointer import JSON
 from ..model.objects import Ref
 from ..model.rendering import Entry
 from ..model.rule import Rule
@@ -66,6 +67,78 @@ class RulesPlan:
     @property
     def writes(self) -> tuple[Write, ...]:
         return tuple(write for stage in self.stages for write in stage)
+
+
+@dataclass(frozen=True)
+class Written:
+    """What became of a plan. `done` are the writes that were made, in their order; `errors` has the other objects, with
+    the reason. `refusal`: why the forecast refuses the plan. `changed_back`: terms that admission took out again.
+    `uncertain`: the objects of errors that may have been written all the same."""
+
+    plan: RulesPlan
+    done: tuple[Write, ...] = ()
+    errors: t.Mapping[Ref, TaskError] = field(default_factory=dict)
+    refusal: TaskError | None = None
+    changed_back: tuple[Finding, ...] = ()
+    uncertain: frozenset[Ref] = frozenset()
+
+    @property
+    def is_refused(self) -> bool:
+        """Whether findings or the forecast refuse the plan, so that nothing was sent."""
+        return bool(self.plan.refused or self.refusal)
+
+    @property
+    def changes(self) -> list[WorkloadChange]:
+        """Those of the workloads that were written, or whose VMIs or pods were."""
+        written = {self._workload(write.target) for write in self.done}
+        return [change for change in self.plan.workloads if change.ref in written]
+
+    def workloads(self) -> list[dict[str, JSON]]:
+        """The change of each workload; in check mode and for refused plans, the planned one."""
+        made: dict[Ref, list[Write]] = {}
+        for write in self.done:
+            made.setdefault(self._workload(write.target), []).append(write)
+        return [
+            change.as_json(made.get(change.ref, ()), refused=self.is_refused)
+            for change in self.plan.workloads
+            if self.is_refused or change.ref in made or change.ref in self.failed
+        ]
+
+    def change(self) -> dict[str, JSON] | None:
+        """What an undo of this task is to be told. None where no workload was written, so that no record is of it."""
+        change = self.plan.change
+        written = {write.target for write in self.done} | self.uncertain
+        if change is None or not any(ref in self.plan.requested for ref in written):
+            return None
+        return {"id": change.id, "continues": self.plan.continues}
+
+    def held(self) -> list[dict[str, JSON]]:
+        """The StatefulSets and pools whose own rollouts the rule set holds."""
+        return self.as_workloads(self.plan.held)
+
+    def as_workloads(self, refs: frozenset[Ref]) -> list[dict[str, JSON]]:
+        """As the option workloads of a rollout takes them."""
+        left = refs - self.failed
+        return [ref._asdict() for ref in sorted(() if self.is_refused else left)]
+
+    def counts(self) -> dict[str, int]:
+        """How many workloads are changed, unchanged and failed."""
+        changed = {self._workload(write.target) for write in self.done}
+        planned = {change.ref for change in self.plan.workloads}
+        left = planned if self.plan.refused else changed | self.failed
+        return {
+            "workloads": self.plan.about,
+            "changed": len(changed),
+            "unchanged": self.plan.about - len(left),
+            "failed": len(self.failed),
+        }
+
+    @property
+    def failed(self) -> set[Ref]:
+        return set(map(self._workload, self.errors))
+
+    def _workload(self, target: Ref) -> Ref:
+        return self.plan.owner_of.get(target, target)
 
 
 def plan_of_changes(

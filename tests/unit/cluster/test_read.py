@@ -19,9 +19,6 @@ from ansible_collections.virt.placement.plugins.module_utils.cluster.identity im
     newer_than_tested,
     too_old,
 )
-from ansible_collections.virt.placement.plugins.module_utils.cluster.read_storage import (
-    volume_of_a_claim,
-)
 from ansible_collections.virt.placement.plugins.module_utils.cluster.reading import (
     NODES_ONLY,
     ListQuery,
@@ -50,7 +47,10 @@ from ansible_collections.virt.placement.plugins.module_utils.model.snapshot impo
     Unreadable,
     Vmi,
 )
-from ansible_collections.virt.placement.plugins.module_utils.model.storage import BoundVolume
+from ansible_collections.virt.placement.plugins.module_utils.model.storage import (
+    BoundVolume,
+    volume_of_a_claim,
+)
 from ansible_collections.virt.placement.plugins.module_utils.model.verdict import Verdicts
 from tests.support.api_server import ApiServer, Reply, answer, status
 

@@ -23,15 +23,18 @@ from ansible_collections.virt.placement.plugins.module_utils.maintenance.budget_
 from ansible_collections.virt.placement.plugins.module_utils.maintenance.drain_plan import (
     DrainView,
 )
-from ansible_collections.virt.placement.plugins.module_utils.maintenance.pods import (
-    OF_PODS,
-)
 from ansible_collections.virt.placement.plugins.module_utils.maintenance.preflight import (
     PreflightInput,
 )
 from ansible_collections.virt.placement.plugins.module_utils.maintenance.preflight_findings import (
     CONFIG_POOL_UPDATING,
     HEALTH_CHECK,
+)
+from ansible_collections.virt.placement.plugins.module_utils.model.obstacle import (
+    BARE_POD,
+    DAEMONSET_MISSING,
+    LOCAL_DATA_LOST,
+    STANDALONE_VMI,
 )
 from tests.support.api_server import ApiServer, Reply, Request, status
 from tests.support.cluster import Cluster, cluster, deployment, machine
@@ -283,7 +286,7 @@ def test_only_pods_that_would_be_evicted_are_asked_for_with_their_uid() -> None:
 
 def test_pods_that_an_allowed_finding_lets_leave_are_asked_for() -> None:
     server = serving()
-    read(server, occupied(), OF_PODS)
+    read(server, occupied(), (BARE_POD, DAEMONSET_MISSING, LOCAL_DATA_LOST, STANDALONE_VMI))
 
     names = {x.path.rsplit("/", 2)[-2] for x in tried(server, "eviction")}
     assert names == {"web-0", "tool"}

@@ -9,9 +9,12 @@ from dataclasses import replace
 
 import pytest
 
-from ansible_collections.virt.placement.plugins.module_utils.flows.rules import Written, entries
+from ansible_collections.virt.placement.plugins.module_utils.flows.rules import entries
 from ansible_collections.virt.placement.plugins.module_utils.model.findings import TaskError
-from ansible_collections.virt.placement.plugins.module_utils.rules.rules_plan import RulesPlan
+from ansible_collections.virt.placement.plugins.module_utils.rules.rules_plan import (
+    RulesPlan,
+    Written,
+)
 from tests.unit.rules.builders import NAMESPACE, plan, snapshot, vm
 
 APART = {"name": "apart", "workloads": ["a", "b"], "keep_apart": "zone"}

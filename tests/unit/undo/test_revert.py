@@ -11,7 +11,7 @@ from dataclasses import replace
 
 import pytest
 
-from ansible_collections.virt.placement.plugins.module_utils.flows.rules import Written, entries
+from ansible_collections.virt.placement.plugins.module_utils.flows.rules import entries
 from ansible_collections.virt.placement.plugins.module_utils.model.findings import (
     Finding,
     InvalidInput,
@@ -27,7 +27,10 @@ from ansible_collections.virt.placement.plugins.module_utils.model.snapshot impo
 from ansible_collections.virt.placement.plugins.module_utils.model.write import written
 from ansible_collections.virt.placement.plugins.module_utils.rules.ownership import read_ownership
 from ansible_collections.virt.placement.plugins.module_utils.rules.record import read_undo_record
-from ansible_collections.virt.placement.plugins.module_utils.rules.rules_plan import RulesPlan
+from ansible_collections.virt.placement.plugins.module_utils.rules.rules_plan import (
+    RulesPlan,
+    Written,
+)
 from ansible_collections.virt.placement.plugins.module_utils.undo.revert import plan_revert
 from tests.unit.rules.builders import (
     NAMESPACE,
