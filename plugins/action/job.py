@@ -5,8 +5,6 @@
 
 from __future__ import annotations
 
-import typing as t
-
 from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
 
@@ -75,9 +73,5 @@ class ActionModule(ActionBase):
         return returned
 
     def _with_remarks(self, job: Job, returned: Result) -> Result:
-        remarks: dict[str, t.Any] = {"changed": job.changed}
-        if job.warnings:
-            remarks["warnings"] = job.warnings
-        if job.diffs:
-            remarks["diff"] = job.diffs
-        return {**remarks, **returned}
+        remarks = {"warnings": job.warnings, "diff": job.diffs}
+        return {"changed": job.changed, **{x: y for x, y in remarks.items() if y}, **returned}

@@ -244,8 +244,8 @@ def _of_group(group: t.Sequence[str], result: Result) -> list[str]:
 
 
 def returns_home(job: Job) -> bool:
-    options = job.record.asked
-    return bool(options["return_home"] != "none" and options["state"] != "drained")
+    asked = job.record.asked
+    return bool(asked["return_home"] != "none" and asked["state"] != "drained")
 
 
 def _check_rights_to_return(job: Job, plan: MaintenancePlan) -> None:
@@ -455,6 +455,8 @@ def _not_recorded(job: Job, nodes: t.Iterable[Result]) -> list[str]:
 def finish(job: Job) -> Result:
     """Return home and verify, where the window has not kept all nodes from being serviced."""
     known, options = job.record.maintenance, job.record.asked
+    if not known:  # Ansible has left the check out, as the block says
+        return {}
     away = _unique(entry for node in _of_this_job(job) for entry in node["moved_away"])
     if job.check_mode:
         away = _unique([*away, *_moved(job)])
@@ -524,8 +526,9 @@ def _lacks_namespaces(result: Result) -> bool:
 
 def _moved(job: Job) -> list[Result]:
     """The workloads that this job has moved so far or, in check mode, would move."""
-    names = ("kind", "namespace", "name")
-    return _unique({name: move[name] for name in names} for move in job.record.moves)
+    return _unique(
+        {name: move[name] for name in ("kind", "namespace", "name")} for move in job.record.moves
+    )
 
 
 def _of_this_job(job: Job) -> list[Result]:

@@ -87,9 +87,8 @@ def show(job: Job) -> Result:
     job.show(map(str, job.arguments.get("lines") or ()))
     if errors := [str(line) for line in job.arguments.get("failures") or ()]:
         raise JobFailed(errors)
-    if data := job.arguments.get("publish"):
-        return statistics(data)
-    return {}
+    data = job.arguments.get("publish")
+    return statistics(data) if data else {}
 
 
 def show_drill(job: Job) -> Result:

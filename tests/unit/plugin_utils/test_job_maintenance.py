@@ -170,6 +170,12 @@ def test_namespace_that_was_deleted_since_a_move_is_a_line_and_the_rest_is_verif
     assert job._answers == []
 
 
+def test_job_that_ansible_began_at_its_last_step_moves_nothing() -> None:
+    """By --start-at-task. The block that closes the job names the check that did not run."""
+    job = Job(nodes=["w6"], state="serviced")
+    assert job_maintenance.finish(t.cast(t.Any, job)) == {}
+
+
 def test_verification_that_is_refused_for_another_reason_fails() -> None:
     job = finished(failed("permission", changed=False), moved=["shop"], return_home="none")
     with pytest.raises(JobFailed):
