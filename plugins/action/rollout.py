@@ -32,7 +32,7 @@ from ansible_collections.virt.placement.plugins.plugin_utils.orphans import (
     end_pauses_with_parent,
     when_parent_is_gone,
 )
-from ansible_collections.virt.placement.plugins.plugin_utils.places.places import table, with_moves
+from ansible_collections.virt.placement.plugins.plugin_utils.registry import CAPABILITIES
 from ansible_collections.virt.placement.plugins.plugin_utils.terminal import show_lines
 
 end_pauses_with_parent()
@@ -88,9 +88,9 @@ class ActionModule(KubeconfigAction):
             for name in self.GATHERED:
                 gathered[name] += step.get(name) or []
             if step.get("failed") or step.get("finished", True):
-                if "places" in step:
-                    step["places"] = with_moves(step["places"], gathered["moves"])
-                    lines = table(step["places"])
+                tables = (table for x in CAPABILITIES for table in x.tables.items())
+                for field, table in tables:
+                    lines = table(step, gathered["moves"]) if field in step else []
                     self._show(host, lines)
                     gathered["progress"] += lines
                 gathered = {k: v for k, v in gathered.items() if v or k != "diff"}

@@ -25,7 +25,6 @@ options:
     choices:
       - check
       - show
-      - show_drill
       - verify
       - verify_applied
       - begin_undo
@@ -121,7 +120,6 @@ from ansible_collections.virt.placement.plugins.module_utils.interface.arguments
 STAGES = [
     "check",
     "show",
-    "show_drill",
     "verify",
     "verify_applied",
     "begin_undo",

@@ -12,11 +12,6 @@ import typing as t
 from ansible_collections.virt.placement.plugins.module_utils.kinds.registry import kind_of
 from ansible_collections.virt.placement.plugins.module_utils.model.rendering import listed
 from ansible_collections.virt.placement.plugins.module_utils.moves.window import parse_window
-from ansible_collections.virt.placement.plugins.plugin_utils.approval.plan_files import (
-    carries_out_plan,
-    plan_words,
-    saved_words,
-)
 from ansible_collections.virt.placement.plugins.plugin_utils.closing import (
     AGAIN,
     CORRECT_OR_PLAN,
@@ -57,7 +52,7 @@ def maintenance_parts(record: JobRecord) -> Parts:
     }[options["state"]]
     nodes = list(states) or options["nodes"]
     where = listed(nodes, 12) if nodes else _text_of(options["topology"])
-    by_plan = f" by {plan_words(record)}" if carries_out_plan(record) else ""
+    by_plan = f" by {record.given_plan}" if record.given_plan else ""
     asked = [f"{verb} {where or 'no node'}{by_plan}"]
     for name, words in (("reason", "reason"), ("change_id", "change")):
         if options[name]:
@@ -74,7 +69,6 @@ def maintenance_parts(record: JobRecord) -> Parts:
         "skipped": skipped,
         "next_steps": tuple(_after_maintenance(record, states)),
         "done": (
-            *saved_words(record),
             *_started(record),
             *_stopped(known),
             *_staying(known),
@@ -188,7 +182,7 @@ def _after_maintenance(record: JobRecord, states: t.Mapping[str, str]) -> t.Iter
         yield from _before_launch(record)
     if failing and not record.check_mode:
         yield from _after_failure(record, states)
-    elif record.check_mode and saved_words(record):
+    elif record.check_mode and not failing and options.get("plan_file"):
         yield f"to do exactly this: {LAUNCH}"
     elif record.check_mode:
         closed = "closed" in record.maintenance.get("found", {}).values()
@@ -216,7 +210,7 @@ def _after_failure(record: JobRecord, states: t.Mapping[str, str]) -> t.Iterator
         yield from again(record)
         return
     begun = any(state not in ("not_begun", "skipped") for state in states.values())
-    if carries_out_plan(record):
+    if record.given_plan:
         yield CORRECT_OR_PLAN
     else:
         yield RELAUNCH if begun else f"no node was begun{'' if states else UNREAD}: {AGAIN}"

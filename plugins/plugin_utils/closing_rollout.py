@@ -8,12 +8,6 @@ import typing as t
 
 from ansible_collections.virt.placement.plugins.module_utils.model.obstacle import OUTSIDE_OF_WINDOW
 from ansible_collections.virt.placement.plugins.module_utils.model.rendering import listed, plural
-from ansible_collections.virt.placement.plugins.plugin_utils.approval.plan_files import (
-    carries_out_plan,
-    plan_words,
-    saved_words,
-)
-from ansible_collections.virt.placement.plugins.plugin_utils.registry import NEXT_STEPS
 
 if t.TYPE_CHECKING:
     from ansible_collections.virt.placement.plugins.plugin_utils.job_record import JobRecord
@@ -24,19 +18,14 @@ Parts = dict[str, t.Any]
 def rollout_parts(record: JobRecord) -> Parts:
     plan = record.last("rollout").get("plan") or {}
     planned = record.check_mode and not record.failures and plan.get("moves")
-    held = () if record.failures else (steps(record) for steps in NEXT_STEPS.values())
-    following = [step for steps in held for step in steps]
-    if planned:
-        step = (
-            "to make exactly these moves: launch the same job without check mode"
-            if record.asked.get("plan_file")
-            else "to make exactly these moves later: placement_rollout_plan_file, first in check mode"
-        )
-        following = [step, *following]
+    step = (
+        "to make exactly these moves: launch the same job without check mode"
+        if record.asked.get("plan_file")
+        else "to make exactly these moves later: placement_rollout_plan_file, first in check mode"
+    )
     return {
         "asked": (_asked(record),),
-        "done": tuple(saved_words(record)) if planned else (),
-        "next_steps": tuple(following),
+        "next_steps": (step,) if planned else (),
         "heading": _heading(record.last("rollout")),
     }
 
@@ -52,8 +41,8 @@ def _heading(result: Parts) -> str:
 
 def _asked(record: JobRecord) -> str:
     options = record.asked
-    if carries_out_plan(record):
-        return f"carry out {plan_words(record)}"
+    if record.given_plan:
+        return f"carry out {record.given_plan}"
     if options.get("places"):
         file = options.get("places_file")
         origin = f", which {file} has" if file else ""

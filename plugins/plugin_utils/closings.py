@@ -12,9 +12,6 @@ from ansible_collections.virt.placement.plugins.module_utils.model.rendering imp
     plural,
 )
 from ansible_collections.virt.placement.plugins.module_utils.model.snapshot import unreadable_texts
-from ansible_collections.virt.placement.plugins.plugin_utils.approval.plan_files import (
-    carries_out_plan,
-)
 from ansible_collections.virt.placement.plugins.plugin_utils.closing import (
     AGAIN,
     CORRECT_OR_PLAN,
@@ -37,11 +34,8 @@ from ansible_collections.virt.placement.plugins.plugin_utils.closing_unread impo
     unread_texts,
 )
 from ansible_collections.virt.placement.plugins.plugin_utils.job_record import was_refused
-from ansible_collections.virt.placement.plugins.plugin_utils.registry import DONE, NEXT_STEPS
-from ansible_collections.virt.placement.plugins.plugin_utils.undo.own_change import (
-    UNDO,
-    before_undo,
-    undo_parts,
+from ansible_collections.virt.placement.plugins.plugin_utils.registry import (
+    CAPABILITIES,
 )
 
 if t.TYPE_CHECKING:
@@ -57,21 +51,19 @@ def closing_of(record: JobRecord, seconds: float) -> Closing:
     if record.open and not record.failures:
         cause = record.cut_by or "the job ended during this task, see the error above"
         record.fail(record.open, [f"{record.open}: {cause}"], lead="")
-    parts: Parts = {"asked": (), "done": (), "skipped": (), "next_steps": ()}
-    if record.asked:
-        parts |= CLOSINGS[name](record)
+    parts = _parts(record)
     failed = list(record.failures)
     outcome = "failed" if failed else "checked" if record.check_mode else "done"
-    reasons = _reasons(record, failed, parts.pop("and_then", "")) if failed else ()
+    reasons = _reasons(record, failed, parts["and_then"]) if failed else ()
     gaps = unread(record)
-    notes = list(_results(before_undo(record).notes))
+    notes = list(_results(record.before_undo().notes))
     done = joined(notes, "done")
     following = joined(_with_steps(record, notes), "next")
     if name == "maintenance":  # it says of its nodes and VMs what was done, and which job is next
         done, following = [], []
     steps = (*after_unread(gaps), *parts["next_steps"], *(() if record.undo else following))
     steps = steps or tuple(_after_failure(record) if failed else ())
-    parts["next_steps"] = tuple(dict.fromkeys(steps))
+    del parts["and_then"]
     return Closing(
         playbook=_TITLES.get(name) or name.replace("_", " ").capitalize(),
         outcome=outcome,
@@ -84,9 +76,21 @@ def closing_of(record: JobRecord, seconds: float) -> Closing:
         **{
             **parts,
             "done": (*done, *parts["done"]),
+            "next_steps": tuple(dict.fromkeys(steps)),
             "skipped": (*parts["skipped"], *joined(notes, "skipped")),
         },
     )
+
+
+def _parts(record: JobRecord) -> Parts:
+    """The parts of a role, and what capabilities add to them."""
+    parts: Parts = {"asked": (), "done": (), "skipped": (), "next_steps": (), "and_then": ""}
+    functions = [CLOSINGS.get(record.role), *(x.parts.get(record.role) for x in CAPABILITIES)]
+    for added in (function(record) for function in functions if function and record.asked):
+        if "and_then" in added:
+            parts["next_steps"] = ()
+        parts |= {name: parts[name] + x if name in parts else x for name, x in added.items()}
+    return parts
 
 
 _WRITING = {"placement_apply", "placement_rollout", "placement_topology", "placement_undo"}
@@ -95,7 +99,7 @@ _WRITING = {"placement_apply", "placement_rollout", "placement_topology", "place
 
 def _after_failure(record: JobRecord) -> list[str]:
     """The next steps of a job that failed: only what was begun can be continued."""
-    if carries_out_plan(record):
+    if record.given_plan:
         return [CORRECT_OR_PLAN]
     if record.begun:
         return [RELAUNCH]
@@ -156,16 +160,9 @@ def _apply(record: JobRecord) -> Parts:
         f"rules {listed(names, 8)} of rule set {options['rule_set']} in namespace {options['namespace']},"
         f" state {options['state']}"
     )
-    on_failure = "if its rollout or verification fails: undo what it has written"
-    undo = undo_parts(record)
     return {
-        "asked": (asked, on_failure) if options.get("on_failure") == UNDO else (asked,),
+        "asked": (asked,),
         "next_steps": tuple(_after_apply(record)),
-        **undo,
-        "done": (
-            *(line for lines in DONE.values() for line in lines(record)),
-            *undo.get("done", ()),
-        ),
     }
 
 
@@ -174,7 +171,6 @@ def _undo(record: JobRecord) -> Parts:
     asked = f"undo the last change of rule set {options['rule_set']} in namespace {options['namespace']}"
     return {
         "asked": (asked,),
-        "done": tuple(line for lines in DONE.values() for line in lines(record)),
         "next_steps": tuple(_after_apply(record)),
     }
 
@@ -187,7 +183,6 @@ def _after_apply(record: JobRecord) -> t.Iterator[str]:
         return
     if not record.asked["rollout"]:
         yield TO_MOVE.text
-    yield from (step for steps in NEXT_STEPS.values() for step in steps(record))
 
 
 def _topology(_record: JobRecord) -> Parts:
@@ -217,28 +212,16 @@ def _namespaces(record: JobRecord) -> str:
     return listed(record.asked["namespaces"] or ["all namespaces"])
 
 
-def _drs_import(record: JobRecord) -> Parts:
-    folder = record.asked["folder"]
-    asked = (f"import {listed(record.asked['files'])}",)
-    written = f"written to {folder}: report.txt and variables of playbooks"
-    if record.failures:
-        return {"asked": asked}
-    if record.check_mode and folder:
-        return {"asked": asked, "next_steps": (LAUNCH,)}
-    return {"asked": asked, "done": (written if folder else "published, and written to no folder",)}
-
-
 CLOSINGS: dict[str, t.Callable[[JobRecord], Parts]] = {
-    "apply": _apply,
-    "capacity": _capacity,
-    "cpu": _cpu,
-    "drill": _drill,
-    "drs_import": _drs_import,
-    "maintenance": maintenance_parts,
-    "report": _report,
-    "rollout": rollout_parts,
-    "rules": _rules,
-    "topology": _topology,
-    "undo": _undo,
-    "verify": _verify,
+    "placement_apply": _apply,
+    "placement_capacity": _capacity,
+    "placement_cpu": _cpu,
+    "placement_drill": _drill,
+    "placement_maintenance": maintenance_parts,
+    "placement_report": _report,
+    "placement_rollout": rollout_parts,
+    "placement_rules": _rules,
+    "placement_topology": _topology,
+    "placement_undo": _undo,
+    "placement_verify": _verify,
 }

@@ -75,8 +75,14 @@ class JobFailed(Exception):
         super().__init__("\n".join(self.lines))
 
 
+def require(faults: t.Sequence[str]) -> None:
+    """Raises JobFailed where something is wrong before anything was changed."""
+    if faults:
+        raise JobFailed([*faults, NOTHING])
+
+
 class Job:
-    """`arguments` are those of the task."""
+    """`arguments` are those of the task. `added`: options of the module of a role, of capabilities."""
 
     def __init__(self, action: ActionBase, task: Task, task_vars: Result) -> None:
         self._action, self._task = action, task
@@ -86,6 +92,7 @@ class Job:
         self.host = str(task_vars.get("inventory_hostname", ""))
         self.check_mode = bool(task.check_mode)
         self.changed = False
+        self.added: Result = {}
         self.warnings: list[t.Any] = []
         self.diffs: list[t.Any] = []
         self.record: JobRecord = read_record(self.host, play_of(task)) or self.begun()
@@ -214,6 +221,20 @@ class Job:
         lead = "" if error.failed_task else None  # its lines name the task
         failed = failed_result(self.record, task, error.lines, self.show, error.reasons, lead)
         return failed | error.traceback
+
+
+class Capability(t.NamedTuple):
+    """What a capability adds to the jobs of roles; the registry has one for each. `stages` of the action `job`.
+    `points` in stages of others: `check ROLE` before a role begins, which may return options of its module; `nodes` of
+    a maintenance, when they are known, `before drains` of them and `before drain` of a group; `verdict ROLE`, which
+    returns `failures`; `close`, which returns artifacts. `tables`: from a field of a result that a run returns, which
+    is completed, and its moves, to the lines of a table. `parts` of the closing block of a role: what it adds
+    to them, and `and_then`, what the job did after its failure, whose next steps are the only ones."""
+
+    stages: t.Mapping[str, t.Callable[[Job], Result]] = {}
+    points: t.Mapping[str, t.Callable[[Job], Result | None]] = {}
+    tables: t.Mapping[str, t.Callable[[Result, t.Sequence[Result]], list[str]]] = {}
+    parts: t.Mapping[str, t.Callable[[JobRecord], Result]] = {}
 
 
 def steps_of(role: str) -> list[str]:

@@ -10,18 +10,8 @@ from __future__ import annotations
 import typing as t
 
 from ansible_collections.virt.placement.plugins.plugin_utils.ansible_internals import statistics
-from ansible_collections.virt.placement.plugins.plugin_utils.approval.planned_maintenance import (
-    approved_maintenance,
-    note_plan,
-    require_planned_nodes,
-)
-from ansible_collections.virt.placement.plugins.plugin_utils.capacity.room import (
-    read_room,
-    show_room,
-)
 from ansible_collections.virt.placement.plugins.plugin_utils.closing import reason_of
 from ansible_collections.virt.placement.plugins.plugin_utils.job import (
-    NOTHING,
     Job,
     JobFailed,
     lines_of,
@@ -33,10 +23,12 @@ from ansible_collections.virt.placement.plugins.plugin_utils.maintenance_plan im
     change_id,
     drained_states,
     end_states,
+    is_outside_of_window,
     maintenance_plan,
     selection_errors,
     topology_values,
 )
+from ansible_collections.virt.placement.plugins.plugin_utils.registry import at
 
 REFUSALS = frozenset({"input", "finding", "permission"})
 """Types of errors with which a drain is refused before it begins."""
@@ -47,16 +39,15 @@ UNDO = "To undo, launch it with placement_maintenance_state: in_service and with
 def check(job: Job) -> Result:
     """Read the nodes and check everything before the first write. The record has what the job knows."""
     options = job.record.asked
-    approved = approved_maintenance(job)
     names = _names(job)
     read = _reading(job, names)
     found = job.run("node_maintenance", read, check=True, may_fail=True, quiet=True)
-    if approved is not None and found.get("failed"):  # the module names all that has changed
-        job.run("node_maintenance", {"plan": approved, "state": "drained"}, check=True)
+    if job.added and found.get("failed"):  # the module names all that has changed
+        job.run("node_maintenance", {**job.added, "state": "drained"}, check=True)
     if found.get("failed") and "nodes" not in found:
         raise JobFailed(lines_of(found))
     plan = maintenance_plan(found["nodes"], options, found.get("gone") or ())
-    if found.get("failed") and (approved or not _goes_on_without_some(job, found, plan)):
+    if found.get("failed") and (job.added or not _goes_on_without_some(job, found, plan)):
         raise JobFailed(lines_of(found))
     states = dict.fromkeys((name for group in plan.groups for name in group), "not_begun")
     states |= {
@@ -75,16 +66,13 @@ def check(job: Job) -> Result:
         # an earlier job may have ended before it moved VMs home
         "begun": options["state"] == "in_service"
         if plan.groups
-        else not (returns_home(job) and _is_outside_of_window(job)),
+        else not (returns_home(job) and is_outside_of_window(job)),
         "missing": lines_of(found) if set(names) - states.keys() else [],
-        "has_room": False,
-        "approved": approved,
-        "plans": [],
+        "added": job.added,
         "unchanged": _unchanged(job, found),
     }
     job.show(job.record.maintenance["missing"])
-    if approved is not None:
-        require_planned_nodes(job, approved, plan)
+    at("nodes", job)
     for node in plan.done:
         job.show(
             [
@@ -95,7 +83,7 @@ def check(job: Job) -> Result:
         )
     _wait_for_serviced(job, plan)
     _check_drains(job, plan)
-    _check_room(job, plan)
+    at("before drains", job)
     _check_rights_to_return(job, plan)
     return _published(
         job, groups=[list(group) for group in plan.groups], gate_again=_gate_again(job, plan)
@@ -169,9 +157,8 @@ def _drain_options(job: Job, group: t.Sequence[str]) -> Result:
     )
     window = {"window": options["window"]} if options["window"] else {}
     copied = {name: options[name] for name in names}
-    if (approved := job.record.maintenance["approved"]) is not None:
-        copied["plan"] = approved
-    return {"nodes": list(group), "state": "drained", **copied, **window}
+    added = job.record.maintenance["added"]
+    return {"nodes": list(group), "state": "drained", **copied, **window, **added}
 
 
 def _check_drains(job: Job, plan: MaintenancePlan) -> None:
@@ -186,56 +173,6 @@ def _check_drains(job: Job, plan: MaintenancePlan) -> None:
     if errors := [_of_group(group, {"msg": text}) for group, text in checked["_refused"]]:
         lines = [line for each in errors for line in each]
         raise JobFailed(lines, reasons=map(reason_of, errors))
-
-
-def _check_room(job: Job, plan: MaintenancePlan) -> None:
-    """Before the first node is cordoned, like the drains: now, since it will be so again once the nodes are back, and
-    while each group is drained. A job that continues ends what it has begun, and asks before the next group. Outside
-    of the window none is drained."""
-    options = job.record.asked
-    if not options["keep_room_for"] or options["state"] == "in_service" or not plan.groups:
-        return
-    now = read_room(job, ())
-    if plan.begun or _is_outside_of_window(job):
-        return
-    if errors := show_room(job, now, "Without this maintenance", NOTHING, already=True):
-        raise JobFailed(errors)
-    for group in plan.groups:
-        errors += _room_without(job, group, NOTHING, "this maintenance", lambda: now)
-    if errors and not job.check_mode:
-        raise JobFailed(errors)
-    job.record.maintenance["has_room"] = not errors
-    job.complain(errors)
-
-
-def _room_without(
-    job: Job,
-    group: t.Sequence[str],
-    nothing: str,
-    without: str,
-    before: t.Callable[[], Result],
-) -> list[str]:
-    are = "is" if len(group) == 1 else "are"
-    when = f"While {', '.join(group)} {are} drained,"
-    room = read_room(job, group)
-    return show_room(job, room, when, nothing, without=without, before=before)
-
-
-def _check_room_again(job: Job, group: t.Sequence[str]) -> None:
-    """Before a group that is not the first one, of which `_check_room` has asked just before, and not one that an
-    earlier job has begun."""
-    known = job.record.maintenance
-    first = group == known["groups"][0] and known["has_room"]
-    if not job.record.asked["keep_room_for"] or job.check_mode or first:
-        return
-    if set(group) <= set(known["continued"]) or _is_outside_of_window(job):
-        return
-    nothing = (
-        f"Not cordoned: {', '.join(group)}. Launch this job again once there is room, to continue."
-    )
-    drain = f"the drain of {', '.join(group)}"
-    if errors := _room_without(job, group, nothing, drain, lambda: read_room(job)):
-        raise JobFailed(errors)
 
 
 def _of_group(group: t.Sequence[str], result: Result) -> list[str]:
@@ -272,22 +209,11 @@ def _returning(job: Job, namespaces: t.Sequence[str]) -> Result:
     }
 
 
-def _is_outside_of_window(job: Job) -> bool:
-    """A task without nodes tells it."""
-    options = job.record.asked
-    if not options["window"]:
-        return False
-    keys = options["topology_keys"]
-    asked = {"nodes": [], "state": "cordoned", "window": options["window"], "topology_keys": keys}
-    read = job.run("node_maintenance", asked, check=True)
-    return bool(read.get("stop_reason"))
-
-
 def drain(job: Job) -> Result:
     """Check mode goes on after a refused drain, to name all."""
     options, known = job.record.asked, job.record.maintenance
     group = list(job.arguments["nodes"])
-    _check_room_again(job, group)
+    at("before drain", job)
     if not job.check_mode:
         known["states"] |= dict.fromkeys(group, "failed")
     asked = _drain_options(job, group)
@@ -312,7 +238,6 @@ def drain(job: Job) -> Result:
         if options["state"] == "drained":
             raise JobFailed([])
         return _drained(job, [])
-    note_plan(job, drained)
     begun = not drained["stop_reason"]
     known["begun"] = known["begun"] or begun
     known["states"] |= drained_states(drained["nodes"])

@@ -14,7 +14,7 @@ import json
 import os
 import time
 import typing as t
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
 from ansible_collections.virt.placement.plugins.module_utils.model.rendering import listed, one_line
@@ -134,6 +134,11 @@ class JobRecord:
         notes = self.of(module)
         return notes[-1] if notes else {}
 
+    def before_undo(self) -> JobRecord:
+        """The record as it was when the job began to undo its change; the whole one where it did not."""
+        notes, failures = (self.undo.get(name) for name in ("notes", "failures"))
+        return replace(self, notes=self.notes[:notes], failures=self.failures[:failures], undo={})
+
     @property
     def has_begun(self) -> bool:
         """Whether it has changed something, or continues a maintenance: what follows waits for an API server that is
@@ -150,6 +155,17 @@ class JobRecord:
             if note["module"] in ("rollout", "node_maintenance")
             for move in note.get("moves") or ()
         ]
+
+    @property
+    def given_plan(self) -> str:
+        """The plan that the job carries out, with its checksum: compare it with that of the plan that was approved.
+        Nodes are put in service without one."""
+        path, checksum = self.asked.get("plan_file"), self.asked.get("plan_checksum")
+        given = path or self.asked.get("plan")
+        if not given or self.check_mode or self.asked.get("state") == "in_service":
+            return ""
+        known = f" (checksum {checksum:.12})" if checksum else ""
+        return f"the plan {path or 'of the job before'}{known}"
 
     @property
     def begun(self) -> bool:

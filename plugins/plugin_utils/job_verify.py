@@ -8,9 +8,9 @@ import typing as t
 
 from ansible_collections.virt.placement.plugins.module_utils.model.rendering import listed
 from ansible_collections.virt.placement.plugins.plugin_utils import job_report
-from ansible_collections.virt.placement.plugins.plugin_utils.capacity import room
 from ansible_collections.virt.placement.plugins.plugin_utils.job import Job, JobFailed
 from ansible_collections.virt.placement.plugins.plugin_utils.job_record import Result
+from ansible_collections.virt.placement.plugins.plugin_utils.registry import at
 
 
 def verify_placement(
@@ -21,11 +21,10 @@ def verify_placement(
     only: t.Sequence[Result] | None = None,
     heading: str = "",
     report: t.Mapping[str, t.Any] | None = None,
-    needs_room: bool = False,
 ) -> Result:
     """The result of placement_info. Without `columns` its table has one for each topology name. `report`: the paths of
     a report, which is written before a verdict fails the task. The verdict is printed also where the report cannot be
-    written. `needs_room`: failures must have room, too."""
+    written."""
     asked = {key: value for key, value in selected.items() if value}
     keys = job.record.asked["topology_keys"]
     asked.setdefault("columns", list(dict.fromkeys(["zone", *keys])))
@@ -55,14 +54,11 @@ def verify_placement(
         which = "no instance" if only is None else "no instance that this job moved"
         states = ", ".join(fail_on)
         job.show([f"Verification passed: {which} is in one of these states: {states}.", *others])
-    lacking: list[str] = []
-    if needs_room:
-        lacking = room.show_room(job, room.read_room(job, noted=True))
-    if failed or lacking or unwritten:
+    more = [*at(f"verdict {job.record.role}", job).get("failures", ()), *unwritten]
+    if failed or more:
         lines = [line for problem in failed for line in problem["lines"]]
-        lines += [*(others if failed else ()), *lacking, *unwritten]
-        reasons = [*(problem["text"] for problem in failed), *lacking, *unwritten]
-        raise JobFailed(lines, reasons=reasons)
+        lines += [*(others if failed else ()), *more]
+        raise JobFailed(lines, reasons=[*(problem["text"] for problem in failed), *more])
     return result
 
 
@@ -75,7 +71,6 @@ def verify(job: Job) -> Result:
         selected,
         fail_on=options["fail_on"],
         report=options["report"],
-        needs_room=bool(options["keep_room_for"]),
     )
 
 

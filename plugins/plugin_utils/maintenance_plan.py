@@ -7,6 +7,9 @@ from __future__ import annotations
 import typing as t
 from dataclasses import dataclass
 
+if t.TYPE_CHECKING:
+    from ansible_collections.virt.placement.plugins.plugin_utils.job import Job
+
 Node = dict[str, t.Any]
 Options = t.Mapping[str, t.Any]
 
@@ -112,3 +115,14 @@ def end_states(nodes: t.Iterable[Node], state: str) -> dict[str, str]:
 def drained_states(nodes: t.Iterable[Node]) -> dict[str, str]:
     """A node without a mark was not begun: its window is closed."""
     return {node["name"]: node["state"] if node["since"] else "not_begun" for node in nodes}
+
+
+def is_outside_of_window(job: Job) -> bool:
+    """A task without nodes tells it."""
+    options = job.record.asked
+    if not options["window"]:
+        return False
+    keys = options["topology_keys"]
+    asked = {"nodes": [], "state": "cordoned", "window": options["window"], "topology_keys": keys}
+    read = job.run("node_maintenance", asked, check=True)
+    return bool(read.get("stop_reason"))

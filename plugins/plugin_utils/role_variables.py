@@ -22,17 +22,6 @@ Spec = dict[str, t.Any]
 Options = t.Mapping[str, Spec]
 
 ROLES = Path(__file__).resolve().parents[2] / "roles"
-_MODEL = (
-    "The role changes no CPU model any more: give the VMs the patch of cpu_info, and restart them with the playbook"
-    " rollout (docs/from-vsphere.md, setting a model)."
-)
-GONE = {
-    "placement_cpu_restart": _MODEL,
-    "placement_cpu_set_model": _MODEL,
-    "placement_cpu_set_model_on": _MODEL,
-    "placement_cpu_set_models": _MODEL,
-}
-"""Variables that were taken out, and what to do instead."""
 
 RESULT = "_result"
 """Every variable that a role registers ends so."""
@@ -121,11 +110,7 @@ def unknown_variables(names: t.Iterable[str], roles: t.Mapping[str, Options]) ->
         role = next((role for role in roles if name.startswith(f"{role}_")), None)
         if role and not name.endswith(RESULT):
             near = _nearest(name, f"{role}_", [*roles[role], *PLAYBOOK_VARIABLES], cutoff=0.6)
-            advice = (
-                GONE.get(name)
-                or _did_you_mean(near)
-                or f"See ansible-doc -t role virt.placement.{role}."
-            )
+            advice = _did_you_mean(near) or f"See ansible-doc -t role virt.placement.{role}."
             errors.append(f"{name}: unknown variable of the role {role}. {advice}")
         elif name.startswith(_PREFIX) and not role:
             near = _nearest(name, _PREFIX, sorted(variables), cutoff=0.75)

@@ -28,7 +28,6 @@ CONTROLLER_LAYERS = (
         "job_maintenance",
         "job_verify",
         "job_report",
-        "job_rollout",
     },
     {"closings", "closing_maintenance", "closing_rollout"},
     {"registry"},

@@ -7,8 +7,15 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from ansible_collections.virt.placement.plugins.plugin_utils.job import NOTHING, Job, JobFailed
-from ansible_collections.virt.placement.plugins.plugin_utils.job_record import Result
+from ansible_collections.virt.placement.plugins.module_utils.model.rendering import listed
+from ansible_collections.virt.placement.plugins.plugin_utils.closing import LAUNCH
+from ansible_collections.virt.placement.plugins.plugin_utils.job import (
+    NOTHING,
+    Capability,
+    Job,
+    JobFailed,
+)
+from ansible_collections.virt.placement.plugins.plugin_utils.job_record import JobRecord, Result
 
 OPTION = "placement_drs_import_folder"
 
@@ -37,3 +44,20 @@ def _fault(folder: Path) -> str | None:
     if not there.is_dir():
         return f"{there} is a file"
     return None if os.access(there, os.W_OK | os.X_OK) else f"{there} is not writable"
+
+
+def parts(record: JobRecord) -> Result:
+    folder = record.asked["folder"]
+    asked = (f"import {listed(record.asked['files'])}",)
+    written = f"written to {folder}: report.txt and variables of playbooks"
+    if record.failures:
+        return {"asked": asked}
+    if record.check_mode and folder:
+        return {"asked": asked, "next_steps": (LAUNCH,)}
+    return {"asked": asked, "done": (written if folder else "published, and written to no folder",)}
+
+
+CAPABILITY = Capability(
+    points={"check placement_drs_import": check},
+    parts={"placement_drs_import": parts},
+)

@@ -8,9 +8,7 @@ import typing as t
 
 from ansible_collections.virt.placement.plugins.module_utils.kinds.registry import has_vmis
 from ansible_collections.virt.placement.plugins.module_utils.model.rendering import listed
-from ansible_collections.virt.placement.plugins.plugin_utils.approval.plan_files import (
-    carries_out_plan,
-)
+from ansible_collections.virt.placement.plugins.plugin_utils.job import Capability
 
 if t.TYPE_CHECKING:
     from ansible_collections.virt.placement.plugins.plugin_utils.job_record import JobRecord, Result
@@ -25,7 +23,7 @@ def held_done(record: JobRecord) -> t.Iterator[str]:
 def after_held(record: JobRecord) -> t.Iterator[str]:
     """How the holds that are left end."""
     held = record.last("rollout").get("held") or []
-    if held and carries_out_plan(record):
+    if held and record.given_plan:
         yield (
             f"for {_names(held)}, which the plan leaves held: launch the job without"
             f" {record.role}_plan_file"
@@ -36,6 +34,7 @@ def after_held(record: JobRecord) -> t.Iterator[str]:
 
 def _how(record: JobRecord, held: t.Sequence[Result]) -> str:
     allow = list(record.asked.get("allow") or ["migrate"])
+    namespaces = sorted({x["namespace"] for x in held})
     first = ""
     if "recreate" not in allow and any(not has_vmis(x["kind"]) for x in held):
         allow.append("recreate")
@@ -44,7 +43,7 @@ def _how(record: JobRecord, held: t.Sequence[Result]) -> str:
     job = (
         "launch the job with"
         if record.role == "placement_rollout"
-        else f"playbook rollout with placement_rollout_namespaces: [{record.asked['namespace']}] and"
+        else f"playbook rollout with placement_rollout_namespaces: [{', '.join(namespaces)}] and"
     )
     return f"{first}{job} placement_rollout_allow: [{', '.join(allow)}]"
 
@@ -56,3 +55,12 @@ def _held_by_rules(record: JobRecord) -> list[Result]:
 
 def _names(held: t.Iterable[Result]) -> str:
     return listed([f"{x['kind']} {x['namespace']}/{x['name']}" for x in held], 4)
+
+
+def parts(record: JobRecord) -> Result:
+    following = () if record.failures else tuple(after_held(record))
+    return {"done": tuple(held_done(record)), "next_steps": following}
+
+
+ROLES = ("placement_apply", "placement_rollout", "placement_undo")
+CAPABILITY = Capability(parts=dict.fromkeys(ROLES, parts))

@@ -19,8 +19,18 @@ from ansible_collections.virt.placement.plugins.module_utils.model.rendering imp
     one_line,
 )
 from ansible_collections.virt.placement.plugins.module_utils.scheduler.labels import is_subdomain
+from ansible_collections.virt.placement.plugins.plugin_utils.job import (
+    NOTHING,
+    Capability,
+    Job,
+    JobFailed,
+    require,
+)
+from ansible_collections.virt.placement.plugins.plugin_utils.job_record import Result
 
 Entry = dict[str, t.Any]
+
+PLACES_FILE, PLACES = "placement_rollout_places_file", "placement_rollout_places"
 
 SHOWN = 50
 """VMs in a table at most. Those that are not in their places come first."""
@@ -88,6 +98,43 @@ def _place(entry: Entry) -> tuple[str, str] | None:
     return (f"{namespace}/{name}", entry["node"]) if has_vmis(kind) and entry["node"] else None
 
 
+def check(job: Job) -> Result:
+    """The map of VMs to nodes. A saved placement without VMs is no reason to move anything."""
+    options = job.record.asked
+    path = options["places_file"]
+    if options["places"] and path:
+        require([f"Give {PLACES} or {PLACES_FILE}, and not both."])
+    if not path:
+        return {name: options[name] for name in ("places",) if options[name]}
+    try:
+        places, cluster_uid = read_placement(path)
+    except NoPlacement as error:
+        raise JobFailed([f"{PLACES_FILE}: {error}", NOTHING]) from error
+    require([] if places else [f"{PLACES_FILE}: {path} has no VM with a node."])
+    require(_other_cluster(job, path, cluster_uid))
+    options["places"] = places
+    return {"places": places}
+
+
+def _other_cluster(job: Job, path: str, saved_from: str) -> list[str]:
+    """An error where the placement is of another cluster, which may have VMs and nodes of the same names."""
+    uid, api = job.record.uid, job.record.api
+    if saved_from and not uid:
+        cluster = job.run("topology_info", {}, check=True)["cluster"]
+        uid, api = cluster["uid"], cluster["api"]
+    if not saved_from or uid == saved_from:
+        return []
+    seen = f"this is cluster {uid}" if uid else "the UID of this cluster cannot be read"
+    fault = f"{PLACES_FILE}: {path} was saved from cluster {saved_from}, and {seen} ({api})"
+    return [f"{fault}: check the file, the connection and placement_clusters."]
+
+
+def ended(result: Result, moves: t.Sequence[Entry]) -> list[str]:
+    """Add what the moves of all steps did to the places of a result. Returns their table."""
+    result["places"] = with_moves(result["places"], moves)
+    return table(result["places"])
+
+
 def with_moves(places: t.Sequence[Entry], moves: t.Iterable[Entry]) -> list[Entry]:
     """The places of a result, with what the moves of all steps did."""
     made = {(x["namespace"], x["instance"]): x for x in moves if x["state"] != "planned"}
@@ -122,3 +169,6 @@ def _result(place: Entry) -> str:
     if place["state"] == "not_moved":
         return one_line(f"NOT moved: {place['reason'] or 'the rollout ended before'}")
     return _RESULTS.get(place["state"], str(place["state"]))
+
+
+CAPABILITY = Capability(points={"check placement_rollout": check}, tables={"places": ended})

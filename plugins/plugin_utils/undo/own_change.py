@@ -12,20 +12,14 @@ from ansible_collections.virt.placement.plugins.plugin_utils.closing import (
     Closing,
     joined,
 )
-from ansible_collections.virt.placement.plugins.plugin_utils.job import Job, JobFailed
+from ansible_collections.virt.placement.plugins.plugin_utils.job import Capability, Job, JobFailed
 from ansible_collections.virt.placement.plugins.plugin_utils.job_record import (
     JobRecord,
     Result,
 )
 
-UNDO = "undo"
-"""The value of on_failure with which a job undoes its own change."""
-
 UNDONE, PARTLY_UNDONE, NOT_UNDONE = "undone", "partly_undone", "not_undone"
 """What came of the undo, as in the artifact."""
-
-FINAL_ERRORS = frozenset({"input", "finding"})
-"""Types of errors after which the same undo fails again: another change has come since, or nothing can be restored."""
 
 
 @dataclass(frozen=True)
@@ -71,18 +65,6 @@ def begin_undo(job: Job) -> Result:
     return {"change": own.id}
 
 
-def before_undo(record: JobRecord) -> JobRecord:
-    """The record as it was when the undo began; the whole one where none did."""
-    if not record.undo:
-        return record
-    return replace(
-        record,
-        notes=record.notes[: record.undo["notes"]],
-        failures=record.failures[: record.undo["failures"]],
-        undo={},
-    )
-
-
 def of_undo(record: JobRecord) -> JobRecord:
     """The part of the record that the undo has made."""
     begun = record.undo or {"notes": len(record.notes), "failures": len(record.failures)}
@@ -93,13 +75,14 @@ def of_undo(record: JobRecord) -> JobRecord:
 
 def undo_parts(record: JobRecord) -> Result:
     """Of a job that failed and was to undo its change: texts of `done`, `skipped` and `next_steps`, the outcome `undo`,
-    and what follows the failure, `and_then`. Empty where there was nothing to undo."""
-    if record.asked.get("on_failure") != UNDO or record.check_mode or not record.failures:
+    and what follows the failure, `and_then`."""
+    if record.asked.get("on_failure") != "undo":
         return {}
-    made = before_undo(record)
+    parts: Result = {"asked": ("if its rollout or verification fails: undo what it has written",)}
+    made = record.before_undo()
     own = own_change(made)
-    if not (own.id or own.kept):
-        return {}
+    if record.check_mode or not record.failures or not (own.id or own.kept):
+        return parts
     undone = of_undo(record)
     result = undone.last("rules")
     restored = result.get("reverted") or []
@@ -111,6 +94,7 @@ def undo_parts(record: JobRecord) -> Result:
     whole = bool(restored) and not left and not unfinished
     outcome = UNDONE if whole else PARTLY_UNDONE if restored else NOT_UNDONE
     return {
+        **parts,
         "done": tuple(f"undo: {text}" for text in _done(made, undone)),
         "skipped": (
             *(f"not undone: {text}" for text in left),
@@ -158,8 +142,11 @@ def _next_step(record: JobRecord, own: OwnChange, result: Result, outcome: str) 
     if own.kept:
         return f"correct the cause, then launch the same job again: it continues; or launch {undo}"
     refused = {error["type"] for error in result.get("errors") or ()}
-    if refused and refused <= FINAL_ERRORS:
+    if refused and refused <= {"input", "finding"}:  # the same undo would fail again
         return "look at the rules with the playbook rules, and write those of this rule set as they should be"
     if result and not result["failed"]:
         return "the rules are as before this job; to move what violates one: playbook rollout"
     return f"correct the cause, then launch {undo}: it continues; or the same job, to go on with the rules"
+
+
+CAPABILITY = Capability(stages={"begin_undo": begin_undo}, parts={"placement_apply": undo_parts})

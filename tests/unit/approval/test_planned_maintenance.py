@@ -15,17 +15,13 @@ from ansible_collections.virt.placement.plugins.module_utils.maintenance.returne
 )
 from ansible_collections.virt.placement.plugins.module_utils.moves.run_plan import checksum
 from ansible_collections.virt.placement.plugins.plugin_utils import job_stages
-from ansible_collections.virt.placement.plugins.plugin_utils.approval.planned_maintenance import (
-    approved_maintenance,
-    note_plan,
-    require_planned_nodes,
+from ansible_collections.virt.placement.plugins.plugin_utils.approval.plan import (
+    check_maintenance,
+    check_nodes,
 )
 from ansible_collections.virt.placement.plugins.plugin_utils.closings import closing_of
 from ansible_collections.virt.placement.plugins.plugin_utils.job import JobFailed
 from ansible_collections.virt.placement.plugins.plugin_utils.job_record import JobRecord
-from ansible_collections.virt.placement.plugins.plugin_utils.maintenance_plan import (
-    MaintenancePlan,
-)
 from ansible_collections.virt.placement.plugins.plugin_utils.role_variables import defaults_of
 
 JSON = t.Any
@@ -62,7 +58,7 @@ class FakeMaintenance:
         self.check_mode = check_mode
         asked = {**defaults_of(ROLE), "state": "serviced", **options}
         self.record = JobRecord(ROLE, "prod", "play", 0.0, check_mode, asked=asked)
-        self.record.maintenance = {"plans": [], "groups": [["w1"], ["w3"]], "states": {}}
+        self.record.maintenance = {"added": {}, "groups": [["w1"], ["w3"]], "states": {}}
         self.shown: list[str] = []
 
     def show(self, lines: t.Iterable[str]) -> None:
@@ -74,7 +70,7 @@ class FakeMaintenance:
 
 
 def approved(job: FakeMaintenance) -> JSON:
-    return approved_maintenance(t.cast(t.Any, job))
+    return check_maintenance(t.cast(t.Any, job)).get("plan")
 
 
 def faults(job: FakeMaintenance) -> list[str]:
@@ -90,7 +86,7 @@ def planned(path: Path) -> FakeMaintenance:
     job = FakeMaintenance(check_mode=True, nodes=["w1", "w3"], plan_file=str(path))
     assert approved(job) is None
     for name in ("w1", "w3"):
-        note_plan(t.cast(t.Any, job), {"plan": drain_plan(name)})
+        job.record.note("node_maintenance", {"plan": drain_plan(name)})
     return job
 
 
@@ -185,15 +181,15 @@ def test_nodes_are_put_in_service_without_a_plan() -> None:
 
 def test_other_nodes_than_those_of_the_plan_are_refused() -> None:
     job = FakeMaintenance(nodes=["w1", "w4"])
-    nodes: JSON = [{"name": "w1"}, {"name": "w4"}]
-    selected = MaintenancePlan((), tuple(nodes), (), (), ())
+    known = job.record.maintenance
+    known |= {"added": {"plan": drain_plan("w1", "w3")}, "groups": [["w1"], ["w4"]], "done": []}
     with pytest.raises(JobFailed) as failed:
-        require_planned_nodes(t.cast(t.Any, job), drain_plan("w1", "w3"), selected)
+        check_nodes(t.cast(t.Any, job))
     assert failed.value.lines == [
         "placement_maintenance_nodes: not among the nodes of the plan: w4.",
         "placement_maintenance_nodes: without these nodes of the plan: w3.",
         "Nothing was changed.",
     ]
-    done: JSON = [{"name": "w3"}, {"name": "w2"}]  # w2 before the plan was made
-    left = MaintenancePlan(tuple(done), tuple(nodes[:1]), (), (), ())
-    require_planned_nodes(t.cast(t.Any, job), drain_plan("w1", "w3"), left)
+    known["done"] = [{"name": "w3"}, {"name": "w2"}]  # w2 before the plan was made
+    known["groups"] = [["w1"]]
+    check_nodes(t.cast(t.Any, job))

@@ -319,47 +319,6 @@ def test_vms_that_left_and_stay_where_they_are_are_named_with_the_reason() -> No
     )
 
 
-READ_REPORT = entry("apply", "read the report, then launch the playbooks")
-
-
-def imported(folder: str = "/rules", **more: t.Any) -> Closing:
-    asked = {"files": ["rules.json"], "folder": folder}
-    made = record("placement_drs_import", asked=asked, **more)
-    made.note("drs_import", {"outcome": {"next": [READ_REPORT]}})
-    return closing_of(made, 1)
-
-
-def test_import_says_where_its_files_are_and_what_they_are_for() -> None:
-    block = imported()
-    assert block.done == ("written to /rules: report.txt and variables of playbooks",)
-    assert block.next_steps == (READ_REPORT["text"],)
-    assert imported("").done == ("published, and written to no folder",)
-
-
-def test_import_in_check_mode_has_written_no_files() -> None:
-    block = imported(check_mode=True)
-    assert block.done == ()
-    assert block.next_steps[0] == "launch the same job without check mode"
-
-
-def test_import_whose_files_are_not_written_leads_to_no_other_job() -> None:
-    block = imported(open="Import rules")
-    assert block.next_steps == ("correct the cause, then launch the same job again",)
-
-
-def test_import_whose_task_failed_is_not_done() -> None:
-    """Such as one of kubernetes.core, whose failure is in no record."""
-    asked = {"files": ["rules.csv"], "folder": "/rules"}
-    block = closing_of(record("placement_drs_import", asked=asked, open="Import rules"), 1)
-
-    assert block.lines() == [
-        "DRS import: FAILED, after 1 s",
-        "  asked    import rules.csv",
-        "  failed   Import rules: the job ended during this task, see the error above",
-        "  next     correct the cause, then launch the same job again",
-    ]
-
-
 @pytest.mark.parametrize("changed", [False, True])
 def test_job_continues_only_what_it_has_begun(changed: bool) -> None:
     asked = {"rules": [], "rule_set": "default", "namespace": "shop", "state": "present"}

@@ -28,6 +28,7 @@ class Job:
         asked = {**defaults_of(ROLE), **options}
         self.record = JobRecord(ROLE, "prod", "play", 0.0, False, asked=asked)
         self.arguments: Result = {}
+        self.added: Result = {}
         self.shown: list[str] = []
         self._answers = list(answers)
 

@@ -10,10 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from ansible_collections.virt.placement.plugins.plugin_utils import job_rollout, job_stages
+from ansible_collections.virt.placement.plugins.plugin_utils import job_stages
 from ansible_collections.virt.placement.plugins.plugin_utils.closings import closing_of
 from ansible_collections.virt.placement.plugins.plugin_utils.job import JobFailed
 from ansible_collections.virt.placement.plugins.plugin_utils.job_record import JobRecord
+from ansible_collections.virt.placement.plugins.plugin_utils.registry import at
 
 JSON = t.Any
 PLAN = {"format": 1, "moves": [{}], "checksum": "c0ffee"}
@@ -37,6 +38,7 @@ class FakeRollout:
         self.check_mode = check_mode
         self.record = JobRecord(self.role, "prod", "play", 0.0, check_mode, asked=asked)
         self.shown: list[str] = []
+        self.added: JSON = {}
         self.uid: str | None = "c1"
 
     def run(self, module: str, arguments: JSON, *, check: bool) -> JSON:
@@ -52,7 +54,8 @@ class FakeRollout:
 
 
 def checked(job: FakeRollout) -> t.Any:
-    return job_rollout.check(t.cast(t.Any, job))
+    job.added = at("check placement_rollout", t.cast(t.Any, job))
+    return job_stages.CHECKS[job.role](t.cast(t.Any, job))
 
 
 def closed(job: FakeRollout) -> t.Any:

@@ -11,6 +11,7 @@ import pytest
 from ansible_collections.virt.placement.plugins.plugin_utils import job_stages, job_verify
 from ansible_collections.virt.placement.plugins.plugin_utils.job import JobFailed
 from ansible_collections.virt.placement.plugins.plugin_utils.job_record import JobRecord
+from ansible_collections.virt.placement.plugins.plugin_utils.registry import at
 from tests.unit.report.results import shop_placement
 
 DRILL = {"domains_of": ["node"], "event": "failure"}
@@ -124,7 +125,7 @@ def test_refused_rules_are_the_cause_or_not(before: str, after: str, cause: str)
     job = ApplyJob(before, after)
 
     with pytest.raises(JobFailed) as refused:
-        job_stages.CHECKS["placement_apply"](t.cast(t.Any, job))
+        at("check placement_apply", t.cast(t.Any, job))
 
     (line,) = refused.value.lines
     option = "placement_apply_keep_room_for"
@@ -138,13 +139,13 @@ def test_refused_rules_are_the_cause_or_not(before: str, after: str, cause: str)
 
 def test_rules_with_room_ask_once() -> None:
     job = ApplyJob("red", "green")
-    job_stages.CHECKS["placement_apply"](t.cast(t.Any, job))
+    at("check placement_apply", t.cast(t.Any, job))
     assert len(job.asked) == 1
 
 
 def ended(role: str, capacity: str, *keep_room_for: str) -> tuple[RoomJob, list[str]]:
     job = RoomJob(role, capacity, list(keep_room_for))
-    stage = {"drill": job_stages.show_drill, "verify": job_verify.verify}[role]
+    stage = {"drill": job_stages.show, "verify": job_verify.verify}[role]
     try:
         stage(t.cast(t.Any, job))
     except JobFailed as error:
