@@ -52,6 +52,13 @@ def test_pages_and_documentation_name_no_version_but_the_one_of_galaxy() -> None
     assert not [number for number in added if numbers(number) > numbers(version)]
 
 
+def test_changelog_has_the_version_of_galaxy_or_fragments_for_the_next() -> None:
+    changelogs = CHECKOUT / "changelogs"
+    releases = yaml.safe_load((changelogs / "changelog.yaml").read_text())["releases"]
+    version = yaml.safe_load(GALAXY)["version"]
+    assert version in releases or list((changelogs / "fragments").glob("*.yml"))
+
+
 def test_module_without_options_in_the_result_of_the_importer_is_named() -> None:
     def content(name: str, kind: str = "module", doc: t.Any = None) -> dict[str, t.Any]:
         return {"content_name": name, "content_type": kind, "doc_strings": doc}
