@@ -78,7 +78,7 @@ CASES = {
     "placement_info": Case("verify", {}, "Verify"),
     "rollout": Case("rollout", {"namespaces": ["shop"]}, "Roll out"),
     "rules": Case("apply", {**NO_RULES, "forecast": False}, "Write rules"),
-    "rules_info": Case("rules", {}, "Show rules"),
+    "rules_info": Case("rules", {}, "Read rules"),
     "topology_info": Case("topology", {}, "Read topology"),
 }
 WRITING = ("node_labels", "rollout", "rules")
@@ -312,7 +312,7 @@ def test_job_whose_task_has_no_time_left_says_so_with_its_moves(
         (
             "rules_info",
             "Report",
-            "2 steps of this job did not run: Check variables and clusters, Show rules.",
+            "3 steps of this job did not run: Check variables and clusters, Read rules, Show rules.",
         ),
         ("node_labels", "Label nodes", ""),
         (
