@@ -44,8 +44,6 @@ CORE_TESTS = (
     "plugin_utils/test_job_report.py",
     "plugin_utils/test_maintenance_plan.py",
     "plugin_utils/test_role_variables.py",
-    "plugin_utils/test_rule_table.py",
-    "plugin_utils/test_verification.py",
     "rollout/test_not_moved.py",
     "rules/test_compile.py",
     "rules/test_merge.py",
