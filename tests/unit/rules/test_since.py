@@ -93,7 +93,9 @@ def test_rules_are_listed_with_the_earliest_time_of_their_workloads() -> None:
         times = [each["since"] for each in rule["workloads"]]
         assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", rule["since"])
         assert rule["since"] == min(times)
-    assert listed["table"].splitlines()[1].endswith(listed["rules"][0]["since"])
+        name = "/".join(rule[part] for part in ("namespace", "rule_set", "name"))
+        (line,) = (x for x in listed["table"].splitlines() if x.startswith(f"{name} "))
+        assert f"  {rule['since'][:10]}  " in line
 
     path, carrier = next(
         (path, item)
