@@ -86,7 +86,10 @@ def check(job: Job) -> Result:
     at("before drains", job)
     _check_rights_to_return(job, plan)
     return _published(
-        job, groups=[list(group) for group in plan.groups], gate_again=_gate_again(job, plan)
+        job,
+        groups=[list(group) for group in plan.groups],
+        then=["gate"] * (options["state"] == "in_service" and _has_tasks(job, "gate_tasks")),
+        gate_again=_gate_again(job, plan),
     )
 
 

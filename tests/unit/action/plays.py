@@ -29,18 +29,17 @@ def kubeconfig(server: str, user: dict[str, t.Any], **cluster: str) -> dict[str,
     }
 
 
+PLAY: Task = {
+    "hosts": "localhost",
+    "connection": "local",
+    "gather_facts": False,
+    "vars": {"ansible_python_interpreter": "{{ ansible_playbook_python }}"},
+}
+"""The keywords of a play."""
+
+
 def play(tasks: list[Task]) -> str:
-    return json.dumps(
-        [
-            {
-                "hosts": "localhost",
-                "connection": "local",
-                "gather_facts": False,
-                "vars": {"ansible_python_interpreter": "{{ ansible_playbook_python }}"},
-                "tasks": tasks,
-            }
-        ]
-    )
+    return json.dumps([{**PLAY, "tasks": tasks}])
 
 
 def environment(folder: Path) -> dict[str, str]:

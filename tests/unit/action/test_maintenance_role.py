@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.outputs import kept, what_matters
-from tests.unit.action.plays import Task, doubled_collection, played
+from tests.unit.action.plays import PLAY, Task, doubled_collection, played
 
 CHECKOUT = Path(__file__).resolve().parents[3]
 DOUBLE = Path(__file__).with_name("maintenance_double.py")
@@ -275,6 +275,19 @@ def test_check_mode_asks_once_for_nodes_that_are_in_service(
     assert not play.failed, play.output
     assert play.calls == ["in_service check w1,w3", *drains]
     assert ("would be serviced" if drains else "in service already") in play.output
+
+
+@pytest.mark.parametrize("state", ["serviced", "in_service"])
+def test_play_in_check_mode_includes_no_tasks_of_the_user(
+    folder: Path, state: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By the keyword `check_mode`: ansible_check_mode is false then, which has the command line alone."""
+    monkeypatch.setitem(PLAY, "check_mode", True)
+    tasks = str(folder / "gate.yml")
+    play = maintained(folder, [drained("w1", "a")], gated(folder, state=state, tasks=tasks))
+    assert not play.failed, play.output
+    assert GATE not in play.output
+    assert "Maintenance: check mode, nothing was changed" in play.output
 
 
 def test_reading_of_nodes_does_not_show_what_a_return_to_service_would_do(folder: Path) -> None:
