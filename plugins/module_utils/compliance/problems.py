@@ -52,7 +52,7 @@ def problems(
         if bad and state == REMOVED:
             text = "Constraints of these rules were removed from workloads. Write the rules again"
             lines.append(f"{text}: playbook apply or module rules.")
-        elsewhere = tuple(_placed(x) for x in found if x not in bad)
+        elsewhere = tuple(_placed(x) for x in found if only is not None and x.workload not in only)
         if count or elsewhere:
             example = [_cause(x, state) for x in bad[:1]]
             yield _problem(state, count, also, example, lines, elsewhere)

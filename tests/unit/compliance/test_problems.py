@@ -270,3 +270,21 @@ def test_entries_have_the_verdicts_in_numbers() -> None:
         "1 running VM cannot be live-migrated",
         "2 rules not enabled, so not verified: shop/default/off: shop/default/later",
     ]
+
+
+def test_instances_are_not_compared_with_each_other() -> None:
+    """Thousands of VMs are in one state where a right is missing, or rules have just changed."""
+    compared = []
+
+    class Namespace(str):
+        __slots__ = ()
+        __hash__ = str.__hash__
+
+        def __eq__(self, other: object) -> bool:
+            compared.append(other)
+            return super().__eq__(other)
+
+    found = verdicts(*(instance(Namespace("shop"), NOT_ENFORCED) for _number in range(50)))
+    problem = of_state(found, "not_enforced")
+    assert problem is not None and problem.count == 50 and not problem.elsewhere
+    assert len(compared) < 50
