@@ -182,7 +182,12 @@ def _after_maintenance(record: JobRecord, states: t.Mapping[str, str]) -> t.Iter
         yield from _before_launch(record)
     if failing and not record.check_mode:
         yield from _after_failure(record, states)
-    elif record.check_mode and not failing and options.get("plan_file"):
+    elif (
+        record.check_mode
+        and not failing
+        and options.get("plan_file")
+        and any("plan" in note for note in record.of("node_maintenance"))
+    ):
         yield f"to do exactly this: {LAUNCH}"
     elif record.check_mode:
         closed = "closed" in record.maintenance.get("found", {}).values()

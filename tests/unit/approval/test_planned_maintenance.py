@@ -113,6 +113,16 @@ def test_plan_of_all_drains_is_saved_published_and_carried_out(tmp_path: Path) -
         assert job.record.asked["nodes"] == ["w1", "w3"]
 
 
+def test_job_without_a_drain_has_no_plan_that_could_be_carried_out(tmp_path: Path) -> None:
+    """All nodes were serviced before, or are to be put in service."""
+    job = FakeMaintenance(
+        check_mode=True, nodes=["w1", "w3"], plan_file=str(tmp_path / "plan.json")
+    )
+    job.record.note("node_maintenance", {"nodes": []})
+    assert "placement_maintenance_plan" not in closed(job)
+    assert closing_of(job.record, 1.0).next_steps == ("launch the same job without check mode",)
+
+
 def test_closing_names_the_file_and_the_checksum(tmp_path: Path) -> None:
     path = tmp_path / "plan.json"
     job = planned(path)
