@@ -88,8 +88,9 @@ ARTIFACTS = {
 def close(job: Job) -> Result:
     """What the job did, as its last lines and as artifacts. It runs after a failure, too, and does not fail: Ansible
     takes no statistics of a task that fails. Only a plan that could not be saved fails it."""
-    record, failures = job.record, len(job.record.failures)
-    data = at("close", job)
+    record, before = job.record, len(job.record.failures)
+    # closing_of notes a failure, too, where a task of the user or its limit of time has ended the job
+    data, has_failed = at("close", job), len(record.failures) > before
     closing = closing_of(record, time.time() - record.began)
     job.show(closing.lines())
     data[ARTIFACT] = {job.host: {job.role.removeprefix("placement_"): closing.data()}}
@@ -99,7 +100,7 @@ def close(job: Job) -> Result:
         artifact, field = ARTIFACTS.get(note["module"], ("", ""))
         if field in note:
             data[artifact] = {job.host: note[field]}
-    if len(record.failures) > failures:
+    if has_failed:
         raise JobFailed([])
     return statistics(data)
 

@@ -138,6 +138,20 @@ def test_gate_is_not_checked_before_a_new_change(folder: Path, state: str) -> No
     assert (GATE in play.output) == (state != "drained")
 
 
+def test_artifact_of_a_job_that_a_task_of_the_user_has_ended(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It says so at its end alone, and Ansible takes no statistics of a task that fails."""
+    monkeypatch.setenv("ANSIBLE_SHOW_CUSTOM_STATS", "1")
+    play = maintained(folder, [node("w1", "a")], gated(folder))
+    assert play.failed
+    assert "Report has failed" not in play.output
+    stats = play.output.rpartition("CUSTOM STATS")[2]
+    published = json.loads(stats[stats.index("{") : stats.rindex("}") + 1])
+    job = published["placement_job"]["localhost"]["maintenance"]
+    assert (job["outcome"], job["nodes"]) == ("failed", {"w1": "serviced"})
+
+
 def test_gate_waits_for_the_node_that_an_earlier_job_has_begun(folder: Path) -> None:
     """That node began after the gate: a gate that needs all nodes would never pass before it is done."""
     play = maintained(folder, [done("w1", "a"), drained("w3", "b")], gated(folder))
