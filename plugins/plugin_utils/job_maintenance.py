@@ -383,8 +383,10 @@ def _not_recorded(job: Job, nodes: t.Iterable[Result]) -> list[str]:
 def finish(job: Job) -> Result:
     """Return home and verify, where the window has not kept all nodes from being serviced."""
     known, options = job.record.maintenance, job.record.asked
-    if not known:  # Ansible has left the check out, as the block says
-        return {}
+    if not known:  # Ansible has left the check out, or a role that the user's tasks include has a record of its own
+        raise JobFailed(
+            ["Nothing is moved home or verified, since this job has not read the nodes."]
+        )
     away = _unique(entry for node in _of_this_job(job) for entry in node["moved_away"])
     if job.check_mode:
         away = _unique([*away, *_moved(job)])

@@ -171,10 +171,11 @@ def test_namespace_that_was_deleted_since_a_move_is_a_line_and_the_rest_is_verif
     assert job._answers == []
 
 
-def test_job_that_ansible_began_at_its_last_step_moves_nothing() -> None:
-    """By --start-at-task. The block that closes the job names the check that did not run."""
+def test_job_that_ansible_began_at_its_last_step_moves_nothing_and_fails() -> None:
+    """By --start-at-task. Its step that reports never fails, so the job would be green."""
     job = Job(nodes=["w6"], state="serviced")
-    assert job_maintenance.finish(t.cast(t.Any, job)) == {}
+    with pytest.raises(JobFailed, match="Nothing is moved home or verified, since"):
+        job_maintenance.finish(t.cast(t.Any, job))
 
 
 def test_verification_that_is_refused_for_another_reason_fails() -> None:
