@@ -21,7 +21,7 @@ from ..kubevirt.instances import pod_workload, vmi_workload
 from ..model.objects import Pod, Ref
 from ..model.obstacle import Obstacle
 from ..model.plan import Method, Move, Plan, SkippedInstance
-from ..model.snapshot import Instance, Snapshot, Vmi
+from ..model.snapshot import Instance, Snapshot, Vmi, Workload
 from ..moves.journal import RunJournal, digest
 from ..moves.move import MoveRecord, Phase, ready
 from ..moves.move_source import WhyNoRestart
@@ -148,14 +148,15 @@ class DrainView:
 
     @cached_property
     def away(self) -> t.Mapping[str, t.Mapping[str, str]]:
-        """By node, the workloads with an instance that leaves it and that a rollout may move, as `Mark.away`."""
+        """By node, the workloads with an instance that leaves it and that a rollout may move, as `Mark.away`. A VM that
+        is stopped is named itself, also one of a pool: its controller does not start it."""
         away: dict[str, dict[str, str]] = defaultdict(dict)
         for decision in self.decisions:
-            ref, workload = self.workload_of(decision), self._instance(decision).workload
-            if ref is not None and ref.kind in RULE_KINDS:
-                stops = self._way(decision).method is Method.STOP
-                strategy = workload.run_strategy if stops and workload is not None else ""
-                away[decision.pod.node_name]["/".join(ref)] = strategy
+            ref, stopped = self.workload_of(decision), self._stopped(decision)
+            if stopped is not None:
+                away[decision.pod.node_name]["/".join(stopped.ref)] = stopped.run_strategy
+            elif ref is not None and ref.kind in RULE_KINDS:
+                away[decision.pod.node_name]["/".join(ref)] = ""
         return away
 
     @cached_property
@@ -163,11 +164,15 @@ class DrainView:
         """By node, those of `away` that are stopped and started again, as `Mark.starts`."""
         starts: dict[str, list[str]] = defaultdict(list)
         for decision in self.decisions:
-            workload, way = self.workload_of(decision), self._way(decision)
-            stops = way.method is Method.STOP and way.policy == STOP_AND_START
-            if workload is not None and stops:
-                starts[decision.pod.node_name].append("/".join(workload))
+            stopped = self._stopped(decision)
+            if stopped is not None and self._way(decision).policy == STOP_AND_START:
+                starts[decision.pod.node_name].append("/".join(stopped.ref))
         return starts
+
+    def _stopped(self, decision: PodDecision) -> Workload | None:
+        """The VirtualMachine that is stopped."""
+        stops = self._way(decision).method is Method.STOP
+        return self._instance(decision).vm if stops else None
 
     @cached_property
     def by_uid(self) -> t.Mapping[str, DeclaredInstance]:

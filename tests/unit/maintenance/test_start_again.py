@@ -29,6 +29,7 @@ from ansible_collections.virt.placement.plugins.module_utils.model.write import 
 from tests.support.api_server import ApiServer
 from tests.support.cluster import cluster, machine
 from tests.support.manifests import workload
+from tests.support.pools import pool
 
 DB, WEB = "VirtualMachine/shop/db", "VirtualMachine/shop/web"
 
@@ -155,3 +156,21 @@ def test_vm_is_stopped_and_started_where_a_restart_would_be_possible() -> None:
     assert str(ways["once"].obstacle) == "a VM with run strategy Once is not started again"
     assert view.starts == {"n1": ["VirtualMachine/shop/db"]}
     assert view.away["n1"]["VirtualMachine/shop/db"] == "Always"
+
+
+@pytest.mark.parametrize("policy", ["stop", "stop_and_start"])
+def test_stopped_vm_of_a_pool_is_known_by_its_own_name(policy: str) -> None:
+    """Its controller does not start it again, and the pool itself can be started by no request."""
+    made = cluster("ab")
+    pool(made, "web", ["n1", "n1", "n2"])
+    view = DrainView(made.snapshot(), frozenset({"n1"}), (policy,))
+    vms = ["VirtualMachine/shop/web-0", "VirtualMachine/shop/web-1"]
+    assert view.away == {"n1": dict.fromkeys(vms, "Always")}
+    assert view.starts == ({"n1": vms} if policy == "stop_and_start" else {})
+
+
+def test_vm_of_a_pool_that_moves_is_known_by_its_pool() -> None:
+    made = cluster("ab")
+    ref = pool(made, "web", ["n1", "n2"])
+    view = DrainView(made.snapshot(), frozenset({"n1"}), ("migrate",))
+    assert view.away == {"n1": {"/".join(ref): ""}}
