@@ -309,8 +309,8 @@ class Ways:
 
     @property
     def _run_strategy(self) -> str:
-        """That of its VirtualMachine, or "" without one."""
-        return self.owner.run_strategy if self.owner is not None else ""
+        """That of the VirtualMachine of a VMI, or "" without one: what owns a plain pod is none of KubeVirt's."""
+        return self.owner.run_strategy if self.owner is not None and self.vmi is not None else ""
 
     def _by_run_strategy(self, done: str) -> Obstacle | None:
         text = f"a VM with run strategy {self._run_strategy} is not {done}"
@@ -342,7 +342,7 @@ class Ways:
             text = f"no controller recreates this {'pod' if self.vmi is None else 'instance'}"
         elif run_strategy_named(self._run_strategy).again == "never":
             text = f"a VM with run strategy {self._run_strategy} is not started again"
-        elif self.owner is not None and held_by_pause(self.owner):
+        elif self.owner is not None and self.vmi is not None and held_by_pause(self.owner):
             text = f"{self.owner.ref} is paused (spec.paused), and creates no instance"
         else:
             return None

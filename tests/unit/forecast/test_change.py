@@ -249,3 +249,15 @@ def test_pod_that_tolerates_the_failure_of_its_node_for_good_has_no_successor(
     assert len(changed.pending) == created
     assert [pod.terminating for pod in changed.after.pods if pod.node_name] == [bool(created)]
     assert node.instances_to_schedule == created
+
+
+@pytest.mark.parametrize("event", NODE_EVENTS)
+def test_a_plain_pod_of_a_vm_is_expected_again_whatever_the_run_strategy(event: NodeEvent) -> None:
+    """KubeVirt makes VMIs: what has made this pod is not known."""
+    made = cluster("ab")
+    machine(made, "db", "")
+    pod = made.bare_pod("agent", "n1")
+    owner = {"kind": "VirtualMachine", "name": "db", "uid": "virtualmachine-db", "controller": True}
+    pod["metadata"]["ownerReferences"] = [owner]
+    change = what_if(made.snapshot(), lost_nodes=["n1"], event=event)
+    assert [x.pod.name for x in change.pending] == ["agent-next"]
