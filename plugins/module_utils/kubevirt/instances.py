@@ -108,7 +108,7 @@ def owner_of(vmi: Vmi, workloads: t.Mapping[Ref, Workload]) -> Workload | None:
     if vmi.owner is None:
         return None
     owner = workloads.get(Ref(vmi.owner.kind, vmi.ref.namespace, vmi.owner.name))
-    return owner if owner is not None and owner.runs_vms else None
+    return owner if owner is not None and owner.runs_vms and not owner.kind.makes_vms else None
 
 
 def is_of(workloads: t.Container[Ref], workload: Ref | None, instance: Ref) -> bool:

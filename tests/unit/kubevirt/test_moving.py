@@ -10,6 +10,9 @@ from dataclasses import replace
 
 import pytest
 
+from ansible_collections.virt.placement.plugins.module_utils.compliance.instances import (
+    declared_instances,
+)
 from ansible_collections.virt.placement.plugins.module_utils.kubevirt.moving import (
     MoveOptions,
     Ways,
@@ -34,6 +37,8 @@ from ansible_collections.virt.placement.plugins.module_utils.model.snapshot impo
     Workload,
 )
 from tests.support import facts
+from tests.support.cluster import cluster
+from tests.support.pools import pool
 
 LIVE = Platform(rollout_strategy="LiveUpdate")
 STAGE = Platform(rollout_strategy="Stage")
@@ -603,3 +608,14 @@ def test_tolerations_wait_for_a_restart_before_kubevirt_1_4() -> None:
 
     assert effect(workload, instance).methods[0] is Method.MIGRATE
     assert effect(workload, instance, platform=old).methods == (Method.RESTART,)
+
+
+def test_pool_owns_no_vmi_itself() -> None:
+    """It makes VirtualMachines: a VMI that names it as its owner is none of KubeVirt's."""
+    made = cluster("ab")
+    ref = pool(made, "web", ["n1"])
+    owner = {"kind": ref.kind, "name": ref.name, "uid": "u", "controller": True}
+    made.machines["web-0"]["metadata"]["ownerReferences"] = [owner]
+    (found,) = declared_instances(made.snapshot())
+    assert (found.ways.owner, found.can_migrate) == (None, False)
+    assert str(found.move_options().obstacle) == "its VirtualMachine was not read"
