@@ -43,7 +43,7 @@ class ActionModule(ActionBase):
             returned = self._staged(stage, job)
         except JobFailed as error:
             returned = job.end(error)
-        job.record.save()
+        job.record.close() if stage == "close" else job.record.save()
         return {**result, **self._with_remarks(job, returned)}
 
     def _staged(self, stage: str, job: Job) -> Result:

@@ -101,6 +101,7 @@ class Job:
         """A new record, at the first task of the role."""
         play = play_of(self._task)
         self.record = new_record(self.role, self.host, play, check_mode=self.check_mode)
+        self.record.within(read_record(self.host, play))
         self.record.failure_before = self._failure_of_a_task
         return self.record
 

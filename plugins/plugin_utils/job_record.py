@@ -63,7 +63,8 @@ class JobRecord:
     `changed`: whether a task has changed something. `failure_before`: the failure
     of another task that Ansible knew of when the role began, as in a section `always` of a playbook. `undo`: how many
     `notes` and `failures` there were when the job began to undo its change, empty if it did not. `ran`: the names of
-    its tasks that began."""
+    its tasks that began. `outer`: the record of the role whose tasks of a user include this one, and which goes on
+    afterwards. `closed`: whether the role has ended."""
 
     role: str
     host: str
@@ -87,6 +88,8 @@ class JobRecord:
     maintenance: Result = field(default_factory=dict)
     undo: Result = field(default_factory=dict)
     ran: list[str] = field(default_factory=list)
+    outer: Result = field(default_factory=dict)
+    closed: bool = False
 
     def fail(
         self,
@@ -178,6 +181,16 @@ class JobRecord:
             for x in self.notes
         )
         return not self.check_mode and any(wrote)
+
+    def within(self, outer: JobRecord | None) -> None:
+        """The role began while another one had not ended."""
+        if outer is not None and not outer.closed and outer.role != self.role:
+            self.outer = asdict(outer)
+
+    def close(self) -> None:
+        """The role has ended: the record is again that of the role around it."""
+        self.closed = True
+        (JobRecord(**self.outer) if self.outer else self).save()
 
     def save(self) -> None:
         path = _path(self.host)

@@ -50,6 +50,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]
             cluster["quiet"].append(cluster["calls"][-1])
         nodes = [cluster["nodes"][x] for x in args.get("nodes", ()) if x in cluster["nodes"]]
         result: Result = {"moves": [], "stop_reason": "", "rules": [{"namespace": "shop"}]}
+        result |= {"table": "as played"}
         if name == "capacity_info":
             state = cluster["room"].get(",".join(only), "green")
             result |= {"capacity": state, "table": f"{state.upper()}: as played", "domains": []}

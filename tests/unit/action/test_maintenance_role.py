@@ -152,6 +152,16 @@ def test_artifact_of_a_job_that_a_task_of_the_user_has_ended(
     assert (job["outcome"], job["nodes"]) == ("failed", {"w1": "serviced"})
 
 
+def test_gate_may_include_a_role_of_the_collection(folder: Path) -> None:
+    """Each role has a record of its own: the next group of nodes is drained, and VMs return home."""
+    role = {"name": "virt.placement.placement_rules", "rolespec_validate": False}
+    (folder / "gate.yml").write_text(json.dumps([{"ansible.builtin.include_role": role}]))
+    play = maintained(folder, [node("w1", "a"), node("w2", "b")], gated(folder))
+    assert not play.failed, play.output
+    assert {"drained w1", "drained w2", "in_service w2"} <= {*play.calls}
+    assert [call for call in play.calls if call.startswith("rollout of")]
+
+
 def test_gate_waits_for_the_node_that_an_earlier_job_has_begun(folder: Path) -> None:
     """That node began after the gate: a gate that needs all nodes would never pass before it is done."""
     play = maintained(folder, [done("w1", "a"), drained("w3", "b")], gated(folder))
