@@ -359,7 +359,10 @@ outcome:
       - {code: worst_forecast, text: "worst forecast: impossible", objects: []}
       - {code: with_impact, text: with an impact, objects: [zone-a (impossible)]}
     skipped: []
-    next: []
+    next:
+      - code: make_room
+        text: for what the lines above name, add nodes or room, or change the rules; then launch the same job again
+        objects: []
 table:
   description:
     - The topology domains that have an impact when they fail, as text.

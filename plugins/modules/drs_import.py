@@ -422,7 +422,10 @@ outcome:
     done:
       - {code: rules, text: 12 rules of DRS read, objects: []}
     skipped: []
-    next: []
+    next:
+      - code: apply
+        text: read the report, then launch the playbooks topology and apply with these labels and rules
+        objects: []
 table:
   description: The report as text.
   returned: success

@@ -252,7 +252,7 @@ table:
   returned: success
   type: str
   sample: |-
-    RULE                          TYPE        STATE            SINCE       WORKLOADS
+    RULE                          TYPE        STATE               SINCE       WORKLOADS
     shop/default/db-one-per-zone  keep_apart  violated by 1 of 1  2026-03-02  db
 cluster:
   description: The cluster that was read.
