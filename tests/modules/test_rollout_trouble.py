@@ -779,7 +779,12 @@ def test_late_handover_is_waited_for_beyond_the_time_of_a_move(shop: Shop) -> No
     (move,) = result["moves"]
     assert move["state"] == "moved"
     once = [("create", "virtualmachineinstancemigrations")]
-    assert shop.disruptions(mark) == once, "\n".join(result["progress"])
+    written = [
+        f"{event.time:%H:%M:%S.%f} {event.user} {event.verb} {event.uri} {event.code}"
+        for event in shop.sandbox.audit.requests(since=mark)
+        if event.is_write and event.namespace == shop.namespace
+    ]
+    assert shop.disruptions(mark) == once, "\n".join([*result["progress"], *written])
     assert len(set(shop.zones())) == 2
 
 
