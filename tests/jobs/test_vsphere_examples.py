@@ -132,7 +132,7 @@ def test_example_of_a_role_runs(stage: Stage, tmp_path: Path, role: str) -> None
         ("rules", {"drs_rule_info": {"Production": [{**rule, **flags}]}}),
         ("groups", {"drs_group_info": {"Production": [licensed]}}),
     ):
-        (tmp_path / f"drs_{name}.json").write_text(json.dumps(content))
+        (tmp_path / f"{name}.json").write_text(json.dumps(content))
 
     result = played(stage, tmp_path / "play.yml", play, "reader")
 
