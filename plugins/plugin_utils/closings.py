@@ -105,7 +105,7 @@ def _after_failure(record: JobRecord) -> list[str]:
         return [RELAUNCH]
     tried = [note for note in record.notes if not note["module"].endswith("_info")]
     refused = all(was_refused(x) or has_entry(x, "done", "none_written") for x in tried)
-    if record.ended and record.role in _WRITING and refused and not record.check_mode:
+    if record.ended and record.role in _WRITING and refused:
         return [f"{NONE_WRITTEN}{AGAIN}"]
     return again(record)
 

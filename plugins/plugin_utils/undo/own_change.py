@@ -107,7 +107,8 @@ def undo_parts(record: JobRecord) -> Result:
 
 
 def _done(made: JobRecord, undone: JobRecord) -> t.Iterator[str]:
-    yield from joined(undone.notes, "done")
+    # What was read for the undo, such as its forecast, would keep its moves from the few lines of the block.
+    yield from joined((x for x in undone.notes if not x["module"].endswith("_info")), "done")
     yield from Closing("", "done", moves=tuple(undone.moves)).move_texts()
     moved_back = {_vm(move) for move in undone.moves if move["state"] == "moved"}
     stay = {
