@@ -126,13 +126,12 @@ def _going_on(phase: str, seen: Observation) -> Obstacle:
 
 
 def _node_of_guest(record: MoveRecord, seen: Observation) -> str | None:
-    """The node on which the guest runs already, though its VMI still names the source; None where that is not so. The
-    source's launcher has ended then, so that the target's is the only one."""
-    pod, vmi = (seen.instance.pod, seen.instance.vmi) if seen.instance is not None else (None, None)
-    if pod is None or vmi is None or phase_of(seen.migration) != "Running":
+    """The node on which the guest runs already, though its migration has not ended; None where that is not so. The
+    source's launcher has ended then, so that the target's is the only one; the VMI may name either node."""
+    pod = seen.instance.pod if seen.instance is not None else None
+    if pod is None or pod.phase != "Running" or phase_of(seen.migration) != "Running":
         return None
-    left = vmi.node_name == record.source and pod.phase == "Running"
-    return pod.node_name if left and pod.node_name not in ("", record.source) else None
+    return pod.node_name if pod.node_name not in ("", record.source) else None
 
 
 def _handed_over_late(
