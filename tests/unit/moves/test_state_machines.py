@@ -228,6 +228,13 @@ class TestMigrate:
             Outcome.MOVED, "w2"
         )
 
+    def test_migration_that_virt_controller_has_not_ended_is_not_canceled(self) -> None:
+        """Its VMI names the target already, and the time of the move is over."""
+        there = Pod("shop", "target", "p-2", node_name="w2", phase="Running")
+        seen = Observation(replace(instance("w2"), pod=there), migration=migration("Running"))
+        step = migrate.advance(BEGUN, seen, 10 + 429, SETTINGS)
+        assert (step.request, step.ended, step.record.phase) == (None, None, BEGUN.phase)
+
     def test_guest_that_is_being_copied_has_not_arrived(self) -> None:
         source = Observation(instance(), migration=migration("Running"))
         waiting = Pod("shop", "target", "p-2", node_name="w2", phase="Pending")
