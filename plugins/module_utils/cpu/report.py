@@ -74,17 +74,20 @@ def cpu_report(view: ClusterView, covers: t.Callable[[Ref], bool], zone_key: str
     return CpuReport(cpus, vms, shared, odd_nodes(cpus), model_changes(cpus, vms, shared))
 
 
+_BOUND = {
+    "node": "bound to one node",
+    "zone": "bound to one zone",
+    "none": "without a node to start on",
+    "unknown": "unknown",
+    "unproven": "perhaps bound: libvirt may refuse the other nodes",
+}
+"""What VMs of each count are."""
+
+
 def entries(counts: t.Mapping[str, int]) -> t.Iterator[Entry]:
     """How many VMs there are, and how many of them their CPU keeps from other nodes, for people."""
     yield Entry("vms", plural(counts["vms"], "VM"))
-    texts = {
-        "node": "bound to one node",
-        "zone": "bound to one zone",
-        "none": "without a node to start on",
-        "unknown": "unknown",
-        "unproven": "perhaps bound: libvirt may refuse the other nodes",
-    }
-    for name, text in texts.items():
+    for name, text in _BOUND.items():
         if counts[name]:
             yield Entry(name, f"{counts[name]} {text}")
 
@@ -172,14 +175,7 @@ def table(report: CpuReport) -> str:
 
 def _summary(report: CpuReport) -> str:
     counts = report.counts
-    texts = {
-        "node": "bound to one node",
-        "zone": "bound to one zone",
-        "none": "without a node to start on",
-        "unknown": "unknown",
-        "unproven": "perhaps bound: libvirt may refuse the other nodes",
-    }
-    parts = [f"{counts[name]} {text}" for name, text in texts.items() if counts[name]]
+    parts = [f"{counts[name]} {text}" for name, text in _BOUND.items() if counts[name]]
     bound = ", ".join(parts) or "none is bound to a node or a zone by its CPU"
     return f"{plural(counts['vms'], 'VM')} on {plural(counts['nodes'], 'node')}: {bound}"
 
