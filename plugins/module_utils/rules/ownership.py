@@ -20,11 +20,12 @@ names this object, and is left out where it names it by its name: other objects 
 `enabled` is left out where the rule does not rest. `<bare>` is the meaning that a term of
 pods has left once a console has written it again without the fields that it does not know. `created` are the maps
 and lists that the rules added, as pointers into the template: they are removed with the last term in them.
-In `/spec/.../nodeSelectorTerms/#<digest>/matchExpressions` the digest is that of the foreign term to
-which the list was added.
+In `/spec/.../nodeSelectorTerms/#/matchExpressions` the list was added to each term that had none; in `/#<digest>/` the
+digest is that of the one foreign term to which it was added.
 
 The annotation is a hint; the template decides. If `uid` is that of another object, this object is
-a clone of it.
+a clone of it. An object that the policy of a rule set gave its rules at its creation (`new_members`) has `name:<name>`
+there, since it had no uid yet, and `name:` alone where the API server made the name, too.
 """
 
 from __future__ import annotations
@@ -65,7 +66,7 @@ MOST_RULES = 64
 """Of one workload. A report and the metrics have each rule of each workload, and a tenant can write the annotation."""
 
 _IN_A_TERM = re.compile(
-    rf"{NODE_TERMS}/#[0-9a-f]{{1,64}}/({'|'.join(IN_NODE_TERM.values())})", re.ASCII
+    rf"{NODE_TERMS}/#[0-9a-f]{{0,64}}/({'|'.join(IN_NODE_TERM.values())})", re.ASCII
 )
 _CONTAINERS = frozenset(
     str(Pointer(pointer.parts[:depth]))
@@ -180,6 +181,17 @@ def owners_of(rules: t.Mapping[RuleId, OwnedRule], term: TemplateTerm) -> list[R
     return [rule for rule, owned in rules.items() if any(map(same, owned.terms))]
 
 
+BY_NAME = "name:"
+"""Begins the uid in the annotation of an object that had none yet."""
+
+
+def _is_own(ownership: Ownership, workload: Workload) -> bool:
+    """Whether the annotation was written for this object: where it has no uid, by its name and namespace."""
+    if ownership.uid in (BY_NAME, f"{BY_NAME}{workload.ref.name}"):
+        return {rule.namespace for rule in ownership.rules} <= {workload.ref.namespace}
+    return ownership.uid == workload.uid
+
+
 def read_ownership(workload: Workload) -> Ownership:
     """The ownership in the object's annotation; empty where there is none.
 
@@ -192,9 +204,9 @@ def read_ownership(workload: Workload) -> Ownership:
     content = decode(workload, RULES, text)
     try:
         ownership = _ownership(content)
-        if ownership.uid == workload.uid:
+        if _is_own(ownership, workload):
             _check_scope(ownership, workload)
-            return ownership
+            return replace(ownership, uid=workload.uid)
         return _of_namespace(ownership, workload.ref.namespace)
     except (KeyError, ValueError, TypeError, AttributeError) as error:
         raise UnreadableAnnotation(damaged(workload, RULES, content_fault(error))) from error

@@ -92,8 +92,9 @@ def _put_inside(
         terms = [x for x in NODE_TERMS.read(draft.root, None) or () if not is_empty(x)]
     if not terms:
         draft.findings += checks.empty_node_terms(_requesting_rules(change), draft.ref)
+    empty_lists = {key for key in IN_NODE_TERM.values() if any(x.get(key) == [] for x in terms)}
     for term in terms:
-        _put_into_term(draft, term, wanted, change)
+        _put_into_term(draft, term, wanted, change, empty_lists)
 
 
 def _put_into_term(
@@ -101,8 +102,9 @@ def _put_into_term(
     term: NodeTerm,
     wanted: t.Sequence[TemplateTerm],
     change: OwnershipChange,
+    empty_lists: t.Collection[str],
 ) -> None:
-    """AND what is missing of `wanted` into the term."""
+    """AND what is missing of `wanted` into the term. Lists of `empty_lists` are empty in one of the terms."""
     added: set[Fingerprint] = set()
     for compiled in wanted:
         fingerprint = compiled.fingerprint
@@ -112,11 +114,20 @@ def _put_into_term(
         key = IN_NODE_TERM[compiled.location]
         if term.get(key) is None:
             if not is_empty(term):
-                draft.created.add(_list_pointer(term, key, {*change.ours, *added}))
+                by_digest = key in empty_lists
+                draft.created.add(
+                    _list_pointer(term, key, {*change.ours, *added}) if by_digest else _mark(key)
+                )
             term[key] = []
         term[key].append(copy.deepcopy(compiled.value))
         added.add(fingerprint)
     draft.touched |= added
+
+
+def _mark(key: str) -> str:
+    """The pointer in `created` for the list `key` of each term that had none. No term had an empty one, so that none is
+    to be told from it; a policy for new members makes no other, since CEL has no digests."""
+    return f"{NODE_TERMS}/#/{key}"
 
 
 def _list_pointer(term: NodeTerm, key: str, ours: t.Iterable[Fingerprint]) -> str:
@@ -166,6 +177,8 @@ def _take_out_of_node_terms(draft: TemplateDraft, change: OwnershipChange) -> No
     if not kept:
         remove(draft.root, NODE_REQUIRED)
     terms[:] = kept
+    staying = {x.location for rule in change.rules.values() for x in rule.terms}
+    draft.created -= {_mark(key) for x, key in IN_NODE_TERM.items() if x not in staying}
 
 
 def _remove_from_term(
@@ -190,9 +203,9 @@ def _remove_from_term(
     draft.touched |= removed
     left = [own for own in change.ours if own not in inside]
     for key in IN_NODE_TERM.values():
-        pointer = _list_pointer(term, key, left)
-        if term.get(key) == [] and pointer in draft.created:
-            draft.created.discard(pointer)
+        pointers = {_mark(key), _list_pointer(term, key, left)}
+        if term.get(key) == [] and pointers & draft.created:
+            draft.created.discard(_list_pointer(term, key, left))
             del term[key]
     return is_empty(term)
 

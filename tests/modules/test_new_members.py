@@ -1,0 +1,360 @@
+# Copyright (c) 2026, virt.placement contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A policy for new members does to a created object exactly what a task of rules does to one that exists.
+
+Random pairs of an object and a rule set: each object is created with the policy of its rule set and without one, and
+the rules are merged into the latter. Creations are dry runs, which pass the same admission.
+"""
+
+from __future__ import annotations
+
+import copy
+import json
+import os
+import time
+import typing as t
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, Phase, given, seed, settings
+from hypothesis import strategies as st
+
+from ansible_collections.virt.placement.plugins.module_utils.kinds.registry import KINDS
+from ansible_collections.virt.placement.plugins.module_utils.model.kinds import RULES
+from ansible_collections.virt.placement.plugins.module_utils.model.manifests import (
+    workload_from_manifest,
+)
+from ansible_collections.virt.placement.plugins.module_utils.model.rule import RuleId
+from ansible_collections.virt.placement.plugins.module_utils.model.snapshot import Workload
+from ansible_collections.virt.placement.plugins.module_utils.new_members.member import NewMember
+from ansible_collections.virt.placement.plugins.module_utils.new_members.policy import (
+    mutating_policy,
+)
+from ansible_collections.virt.placement.plugins.module_utils.rules.checks import (
+    EMPTY_NODE_TERM,
+    MULTIPLE_REQUIRED_AFFINITY,
+    NEVER_ALLOWED,
+)
+from ansible_collections.virt.placement.plugins.module_utils.rules.draft import RequestedRules
+from ansible_collections.virt.placement.plugins.module_utils.rules.merge import Merged, merge
+from ansible_collections.virt.placement.plugins.module_utils.rules.ownership import OwnedRule
+from ansible_collections.virt.placement.plugins.module_utils.rules.record import RuleSetChange
+from ansible_collections.virt.placement.plugins.module_utils.rules.term_slots import (
+    LISTS,
+    NODE_TERMS,
+    TermLocation,
+)
+from sandbox import ApiFailure, Sandbox, objects
+from sandbox.admin_api import AdminApi
+from tests.unit.rules import strategies
+from tests.unit.rules.builders import applied
+
+Object = dict[str, t.Any]
+CLUSTER = Path(__file__).resolve().parents[1] / "bench" / "live.yml"
+PLAIN = "no-policy"
+NAMES = ("a", "b")
+RULE_SETS = int(os.environ.get("PLACEMENT_EXAMPLES", "40"))
+OBJECTS = 5
+"""Objects for each rule set."""
+SEED = int(os.environ.get("PLACEMENT_SEED", "1"))
+CHANGE = RuleSetChange("default", 1, "")
+PATIENCE = 60
+
+names = st.lists(st.sampled_from(NAMES), min_size=1, max_size=2, unique=True).map(tuple)
+labels = st.dictionaries(
+    st.sampled_from(("app", "tier")), st.sampled_from(strategies.VALUES), min_size=1, max_size=2
+)
+allowed = st.frozensets(st.sampled_from((EMPTY_NODE_TERM, MULTIPLE_REQUIRED_AFFINITY)))
+
+
+class Part(t.NamedTuple):
+    """A part of a random rule: its members by names, or by labels."""
+
+    names: tuple[str, ...]
+    labels: t.Mapping[str, str] | None
+
+
+parts = st.one_of(st.builds(Part, names, st.none()), st.builds(Part, st.just(()), labels))
+
+
+class RandomSet(t.NamedTuple):
+    """Rules with random terms; the template and name (or none, for a generated one) of some objects."""
+
+    rules: t.Mapping[RuleId, tuple[t.Any, ...]]
+    parts: t.Mapping[RuleId, list[Part]]
+    allowed: t.Mapping[RuleId, frozenset[str]]
+    objects: list[tuple[str, Object]]
+
+
+@st.composite
+def random_sets(draw: t.Any) -> RandomSet:
+    rules = draw(strategies.rule_maps)
+    return RandomSet(
+        rules,
+        {rule: draw(st.lists(parts, min_size=1, max_size=2)) for rule in rules},
+        {rule: draw(allowed) for rule in rules},
+        [
+            (draw(st.sampled_from(("a", "a", "b", "c", ""))), draw(strategies.templates))
+            for _number in range(OBJECTS)
+        ],
+    )
+
+
+def examples(count: int, number: int) -> list[RandomSet]:
+    """That many random rule sets with objects, the same ones for the same number."""
+    collected: list[RandomSet] = []
+
+    @seed(number)
+    @settings(
+        max_examples=count,
+        phases=[Phase.generate],
+        database=None,
+        deadline=None,
+        suppress_health_check=list(HealthCheck),
+    )
+    @given(random_sets())
+    def collect(example: RandomSet) -> None:
+        collected.append(example)
+
+    collect()
+    return collected
+
+
+def built(kind: str, name: str, template: Object) -> Object:
+    """An object of the kind with the placement of a random template."""
+    make = {
+        "VirtualMachine": objects.virtual_machine,
+        "VirtualMachineInstanceReplicaSet": objects.replica_set,
+        "VirtualMachinePool": objects.pool,
+        "Deployment": objects.deployment,
+        "StatefulSet": objects.stateful_set,
+    }[kind]
+    manifest: Object = copy.deepcopy(make("x", PLAIN))
+    place = manifest
+    for part in KINDS[kind].template:
+        place = place[part]
+    place["spec"] |= copy.deepcopy(template["spec"])
+    metadata = copy.deepcopy(template.get("metadata"))
+    if kind == "VirtualMachine":
+        if metadata is None:
+            del place["metadata"]
+        else:
+            place["metadata"] = metadata
+    else:
+        place["metadata"]["labels"] |= (metadata or {}).get("labels") or {}
+    manifest["metadata"] = {"name": name} if name else {"generateName": "x-"}
+    return manifest
+
+
+def members_of(example: RandomSet, kind: str, namespace: str) -> list[NewMember]:
+    return [
+        NewMember(
+            RuleId(namespace, rule.rule_set, rule.name),
+            KINDS[kind],
+            terms,
+            stored(part),
+            part.names,
+            part.labels,
+            example.allowed[rule],
+        )
+        for rule, terms in example.rules.items()
+        for part in example.parts[rule]
+    ]
+
+
+def stored(part: Part) -> OwnedRule:
+    chosen = tuple(sorted((part.labels or {}).items()))
+    return OwnedRule(declared='{"terms":{}}', chosen=chosen)
+
+
+def requested(workload: Workload, name: str, members: t.Sequence[NewMember]) -> RequestedRules:
+    """What a task of rules wants of the object."""
+    listed: dict[RuleId, t.Any] = {}
+    stored_rules: dict[RuleId, OwnedRule] = {}
+    for member in members:
+        chosen = (
+            name in member.names
+            if member.labels is None
+            else member.labels.items() <= dict(workload.template_labels).items()
+        )
+        if chosen and member.rule not in listed:
+            listed[member.rule] = member.terms
+            stored_rules[member.rule] = member.stored
+    return RequestedRules(listed, CHANGE, stored=stored_rules)
+
+
+def is_refused(merged: Merged, members: t.Sequence[NewMember]) -> bool:
+    allows = {member.rule.name: member.allowed for member in members}
+    return any(
+        finding.name in NEVER_ALLOWED or finding.name not in allows[finding.rule]
+        for finding in merged.findings
+    )
+
+
+def left_alone(template: Object, wanted: RequestedRules, after: Object) -> bool:
+    """Where the policy writes nothing, and rules would: required pod affinity that means the same but is written in
+    another way, and node terms of which one lacks a list and another has an empty one."""
+    affinity = LISTS[TermLocation.AFFINITY].read(after, None) or []
+    several = {json.dumps(term, sort_keys=True) for term in affinity}
+    terms = [x for x in NODE_TERMS.read(template, None) or () if any(x.values())]
+    locations = {x.location for terms in wanted.listed.values() for x in terms or ()}
+    mixed = any(
+        any(x.get(key) == [] for x in terms) and any(x.get(key) is None for x in terms)
+        for location, key in (
+            (TermLocation.NODE_EXPRESSION, "matchExpressions"),
+            (TermLocation.NODE_FIELD, "matchFields"),
+        )
+        if location in locations
+    )
+    return mixed or (len(several) > 1 and TermLocation.AFFINITY in locations)
+
+
+class Ground(t.NamedTuple):
+    """An API server without controllers."""
+
+    api: AdminApi
+
+    def namespace(self, name: str) -> None:
+        try:
+            self.api.create(self.api.path("Namespace"), {"metadata": {"name": name}})
+        except ApiFailure as failure:
+            if failure.status != 409:
+                raise
+
+    def write(self, manifest: Object) -> None:
+        plural = {
+            "MutatingAdmissionPolicy": "mutatingadmissionpolicies",
+            "MutatingAdmissionPolicyBinding": "mutatingadmissionpolicybindings",
+        }[manifest["kind"]]
+        path = f"/apis/{manifest['apiVersion']}/{plural}"
+        self.api.delete(f"{path}/{manifest['metadata']['name']}")
+        self.api.create(path, manifest)
+
+    def add_policy(self, namespace: str, members: t.Sequence[NewMember]) -> None:
+        """The policy; an error in it fails the creation, so that no difference is hidden."""
+        policy, binding = mutating_policy(namespace, "default", members)
+        policy["spec"]["failurePolicy"] = "Fail"
+        self.write(policy)
+        self.write(binding)
+
+    def created(self, namespace: str, manifest: Object) -> Object:
+        """The object as it would be."""
+        path = self.api.path(manifest["kind"], namespace)
+        answer = self.api.request("POST", path, manifest, query={"dryRun": "All"})
+        return t.cast(Object, answer.json())
+
+    def wait_for_policies(self, number: int) -> None:
+        """A policy that is written last is in force."""
+        name, rule = f"last-{number}", RuleId(f"last-{number}", "default", "last")
+        self.namespace(name)
+        kind = KINDS["VirtualMachine"]
+        self.add_policy(name, [NewMember(rule, kind, (), OwnedRule(declared="{}"), ("a",))])
+        end = time.monotonic() + PATIENCE
+        while RULES not in self.created(name, objects.virtual_machine("a", name))["metadata"].get(
+            "annotations", {}
+        ):
+            assert time.monotonic() < end
+            time.sleep(0.1)
+
+
+@pytest.fixture(scope="module")
+def ground() -> t.Iterator[Ground]:
+    with Sandbox.start(CLUSTER) as sandbox:
+        made = Ground(sandbox.api)
+        made.namespace(PLAIN)
+        yield made
+
+
+class Compared(t.NamedTuple):
+    same: int
+    nothing: int
+    refused: int
+    left_alone: int
+    invalid: int
+    differences: list[str]
+
+
+def compare(ground: Ground, kind: str, count: int, number: int) -> Compared:
+    tried = examples(count, number)
+    for index, example in enumerate(tried):
+        namespace = f"pair-{index}"
+        ground.namespace(namespace)
+        ground.add_policy(namespace, members_of(example, kind, namespace))
+    ground.wait_for_policies(int(time.time()))
+    counts = dict.fromkeys(("same", "nothing", "refused", "left_alone", "invalid"), 0)
+    differences = []
+    for index, example in enumerate(tried):
+        members = members_of(example, kind, f"pair-{index}")
+        for name, template in example.objects:
+            outcome = of_pair(ground, f"pair-{index}", built(kind, name, template), name, members)
+            if outcome in counts:
+                counts[outcome] += 1
+            else:
+                differences.append(f"{index} {name}: {outcome}")
+    return Compared(**counts, differences=differences)
+
+
+def of_pair(
+    ground: Ground, namespace: str, manifest: Object, name: str, members: t.Sequence[NewMember]
+) -> str:
+    """How creation with the policy compares with a merge."""
+    kind = manifest["kind"]
+    try:
+        before = ground.created(PLAIN, manifest)
+    except ApiFailure as failure:
+        return "invalid" if failure.status == 422 else str(failure)
+    try:
+        seen = ground.created(namespace, manifest)
+    except ApiFailure as failure:
+        return str(failure)
+    before["metadata"] |= {"namespace": namespace}
+    for made in (before, seen):
+        made.setdefault("apiVersion", manifest["apiVersion"])
+        made.setdefault("kind", kind)
+    workload = workload_from_manifest(kind, before)
+    wanted = requested(workload, name, members)
+    merged = merge(workload, wanted)
+    if merged.write is None or is_refused(merged, members):
+        same = parts_of(seen) == parts_of(before)
+        return ("refused" if merged.findings else "nothing") if same else differs(before, seen)
+    after = applied(copy.deepcopy(before), merged.write)
+    if parts_of(seen) == parts_of(before) and left_alone(
+        workload.template, wanted, workload_from_manifest(kind, after).template
+    ):
+        return "left_alone"
+    if parts_of(seen) != parts_of(after):
+        return differs(after, seen)
+    again = merge(workload_from_manifest(kind, seen), wanted)
+    if again.write is not None:
+        return f"written again: {again.write}"
+    removed = merge(
+        workload_from_manifest(kind, seen), RequestedRules(dict.fromkeys(wanted.listed), CHANGE)
+    )
+    back = applied(copy.deepcopy(seen), removed.write) if removed.write is not None else seen
+    if parts_of(back)[0] != parts_of(before)[0]:
+        return f"not restored: {differs(before, back)}"
+    return "same"
+
+
+def parts_of(manifest: Object) -> tuple[Object, str]:
+    """The template and our annotation, without the uid."""
+    workload = workload_from_manifest(manifest["kind"], manifest)
+    text = manifest["metadata"].get("annotations", {}).get(RULES, "")
+    begin, mark, rest = text.partition('"uid":"')
+    return dict(workload.template), f"{begin}{mark}{rest[rest.find(chr(34)) :]}" if mark else text
+
+
+def differs(expected: Object, seen: Object) -> str:
+    lines = []
+    for one, other in zip(parts_of(expected), parts_of(seen), strict=True):
+        if one != other:
+            lines += [f"expected {json.dumps(one)}", f"seen     {json.dumps(other)}"]
+    return "\n".join(lines)
+
+
+@pytest.mark.parametrize("kind", ["VirtualMachine"])
+def test_policy_writes_what_rules_write(ground: Ground, kind: str) -> None:
+    compared = compare(ground, kind, RULE_SETS, SEED)
+    assert not compared.differences, "\n\n".join(compared.differences[:5])
+    assert compared.same >= RULE_SETS * OBJECTS // 4, compared
+    assert compared.refused and compared.nothing, compared
