@@ -30,7 +30,7 @@ from ansible_collections.virt.placement.plugins.module_utils.model.manifests imp
 )
 from ansible_collections.virt.placement.plugins.module_utils.model.rule import RuleId
 from ansible_collections.virt.placement.plugins.module_utils.model.snapshot import Workload
-from ansible_collections.virt.placement.plugins.module_utils.new_members.member import NewMember
+from ansible_collections.virt.placement.plugins.module_utils.new_members.members import NewMember
 from ansible_collections.virt.placement.plugins.module_utils.new_members.policy import (
     mutating_policy,
 )

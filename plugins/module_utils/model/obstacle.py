@@ -43,6 +43,8 @@ NO_RIGHT = "no_right"
 NOT_READ = "not_read"
 NOT_MODELED = "not_modeled"
 NOT_IMPORTED = "not_imported"
+NOT_COVERED = "not_covered"
+NO_POLICY = "no_policy"
 OUTSIDE_OF_WINDOW = "outside_of_window"
 
 PENDING_CHANGES = "pending_changes"
@@ -63,7 +65,7 @@ NAMES_NODE = "names_node"
 INTERNAL: t.Final = frozenset(
     (
         *("canary", "soaking", "other_domain", "limit_reached", "other_run"),
-        *("not_rebooted", "needless", NOT_IMPORTED),
+        *("not_rebooted", "needless", NOT_IMPORTED, NOT_COVERED, NO_POLICY),
         *("pinned_to_node", "tied_to_node", NO_HOLD, NOT_STARTED),
     )
 )
@@ -166,6 +168,14 @@ CODES: t.Final[t.Mapping[str, Described]] = {
     NOT_IMPORTED: Described(
         "The rule of another platform does nothing, or has no counterpart.",
         "See its reason in the report of the import.",
+    ),
+    NOT_COVERED: Described(
+        "No policy can write the rule to workloads that are created later.",
+        "Do what the reason names, or write the rules again after the workloads are created.",
+    ),
+    NO_POLICY: Described(
+        "The rules of the set cannot be made into a policy for workloads that are created later.",
+        "Do what the reason names.",
     ),
     "not_live_migratable": Described(
         "KubeVirt does not migrate this VM, or the instance is a pod.",

@@ -40,7 +40,7 @@ from ..rules.term_slots import (
     TermLocation,
 )
 from . import cel
-from .member import NewMember
+from .members import NewMember
 
 NO_LIST = "[]"
 _NAME = 'object.metadata.?name.orValue("")'
@@ -67,17 +67,22 @@ class Occurrence(t.NamedTuple):
 
 @dataclass(frozen=True)
 class PolicyExpressions:
-    """`variables` by their names, in the order in which they depend on each other; `patch` is the jsonPatch expression,
-    `chosen` the condition that an object is a member of a rule, without variables."""
+    """`variables` by their names, in the order in which they depend on each other; `patch` is the jsonPatch
+    expression."""
 
     variables: t.Mapping[str, str]
     patch: str
-    chosen: str
 
 
 def policy_expressions(members: t.Sequence[NewMember]) -> PolicyExpressions:
     """The expressions of the policy of one namespace and rule set."""
     return _Expressions(tuple(sorted(members, key=lambda member: member.rule))).all()
+
+
+def chosen(members: t.Iterable[NewMember]) -> str:
+    """Whether a rule chooses the new object, without variables. One part that fails, as for labels that are no map,
+    leaves the others."""
+    return cel.any_of(cel.all_of(_is_kind(x.kind), _chooses_new(x)) for x in members)
 
 
 class _Expressions:
@@ -107,10 +112,7 @@ class _Expressions:
             "annotation": self._annotation(),
         }
         patch = cel.list_of([*self._operations(), *_annotation_operations()])
-        names = [cel.all_of(_is_kind(x.member.kind), _chooses_new(x.member)) for x in self._choices]
-        return PolicyExpressions(
-            variables, cel.either("variables.refused", NO_LIST, patch), cel.any_of(names)
-        )
+        return PolicyExpressions(variables, cel.either("variables.refused", NO_LIST, patch))
 
     def _by_kind(self, value: t.Callable[[Kind], str]) -> str:
         """The value for the kind of the new object."""
@@ -240,6 +242,8 @@ class _Expressions:
         text = cel.literal(json.dumps(str(term.fingerprint)))
         earlier = self._occurrences[: self._occurrences.index(occurrence)]
         for other in reversed([x for x in earlier if x.term.effect == term.effect]):
+            if not _may_both_apply(other.choice.member, occurrence.choice.member):
+                continue
             form = cel.literal(json.dumps(str(other.term.fingerprint)))
             if form != text:
                 text = cel.either(cel.variable(other.choice.applies), form, text)
@@ -304,7 +308,7 @@ def choices_of(members: t.Iterable[NewMember]) -> tuple[Choice, ...]:
         earlier = [
             cel.variable(x.applies)
             for x in choices
-            if (x.member.rule, x.member.kind) == (member.rule, member.kind)
+            if x.member.rule == member.rule and _may_both_apply(x.member, member)
         ]
         conditions = [_is_kind(member.kind), _chooses(member)]
         conditions += [cel.none_of(earlier)] if earlier else []
@@ -313,18 +317,28 @@ def choices_of(members: t.Iterable[NewMember]) -> tuple[Choice, ...]:
 
 
 def _occurrences(choices: t.Iterable[Choice]) -> t.Iterator[Occurrence]:
-    before: dict[Effect, list[str]] = {}
+    before: dict[Effect, list[Choice]] = {}
     for choice in choices:
         applies = cel.variable(choice.applies)
         first: dict[Effect, TemplateTerm] = {}
         for term in choice.member.terms:
             first.setdefault(term.effect, term)
         for effect, term in first.items():
-            earlier = before.setdefault(effect, [])
+            earlier = [
+                cel.variable(x.applies)
+                for x in before.get(effect, ())
+                if _may_both_apply(x.member, choice.member)
+            ]
             conditions = [applies, *([cel.none_of(earlier)] if earlier else [])]
             conditions += [_is_absent(term)] if term.location in MAPS else []
             yield Occurrence(term, choice, cel.all_of(*conditions))
-            earlier.append(applies)
+            before.setdefault(effect, []).append(choice)
+
+
+def _may_both_apply(one: NewMember, other: NewMember) -> bool:
+    """Whether both may choose the same object."""
+    by_names = one.labels is None and other.labels is None
+    return one.kind is other.kind and not (by_names and {*one.names}.isdisjoint(other.names))
 
 
 def _is_kind(kind: Kind) -> str:

@@ -8,14 +8,22 @@ alone: with updates it would bring back what was removed.
 
 from __future__ import annotations
 
+import json
+import re
 import typing as t
 
 from ..model.json_pointer import JSON
 from ..model.kinds import PREFIX, RULES
+from ..model.obstacle import NO_POLICY, Obstacle
+from ..model.rule import RuleId
+from ..model.snapshot import Platform
+from ..rules.ownership import MOST_RULES
 from ..rules.term_slots import digest
 from . import cel
-from .member import NewMember
-from .patch import policy_expressions
+from .members import NewMember
+from .patch import chosen, policy_expressions
+
+Spec = dict[str, JSON]
 
 RULE_SET = f"{PREFIX}rule-set"
 """Annotation of a policy: namespace and name of its rule set."""
@@ -26,7 +34,17 @@ DIGEST = f"{PREFIX}digest"
 MUTATES_SINCE = (1, 36)
 """First Kubernetes that serves MutatingAdmissionPolicy as v1, and by default (KEP 3962)."""
 
+WARNS_SINCE = (1, 30)
+"""First Kubernetes that serves ValidatingAdmissionPolicy as v1 (KEP 3488)."""
+
 _API = "admissionregistration.k8s.io/v1"
+
+
+MOST_BYTES = 1_000_000
+"""Of a policy as JSON: etcd takes requests of 1.5 MiB, and the API server adds who manages which field."""
+
+_SYSTEM = re.compile(r"(kube|openshift)(-.*)?")
+"""Namespaces of Kubernetes and OpenShift."""
 
 
 def policy_name(namespace: str, rule_set: str) -> str:
@@ -34,19 +52,71 @@ def policy_name(namespace: str, rule_set: str) -> str:
     return f"placement-{namespace}-{digest([namespace, rule_set], 10)}"
 
 
+def why_no_policy(
+    namespace: str, platform: Platform, members: t.Sequence[NewMember], *, mutates: bool = True
+) -> Obstacle | None:
+    """Why there can be no policy for the new members of a namespace; one that only warns where it does not mutate."""
+    since = MUTATES_SINCE if mutates else WARNS_SINCE
+    if platform.kubernetes < since:
+        release = ".".join(map(str, since))
+        return Obstacle(
+            NO_POLICY,
+            f"a policy for new members needs Kubernetes {release} or later",
+            advice="Set new_members to warn." if platform.kubernetes >= WARNS_SINCE else "",
+        )
+    if _SYSTEM.fullmatch(namespace) or namespace == platform.kubevirt_namespace:
+        return Obstacle(
+            NO_POLICY, f"{namespace} is a namespace of the system, and no policy is about it"
+        )
+    for names in _objects_of_names(members):
+        if names > MOST_RULES:
+            return Obstacle(
+                NO_POLICY,
+                f"a new member could have {names} rules, at most {MOST_RULES} are possible",
+                advice="Put constraints that belong together into one rule.",
+            )
+    return _too_large(namespace, members)
+
+
+def _objects_of_names(members: t.Iterable[NewMember]) -> t.Iterator[int]:
+    """How many rules may choose one object, for each name that a rule has, and for any other."""
+    by_labels: dict[str, set[RuleId]] = {}
+    by_name: dict[tuple[str, str], set[RuleId]] = {}
+    for member in members:
+        if member.labels is not None:
+            by_labels.setdefault(member.kind.name, set()).add(member.rule)
+        for name in member.names:
+            by_name.setdefault((member.kind.name, name), set()).add(member.rule)
+    yield from map(len, by_labels.values())
+    yield from (len(rules | by_labels.get(kind, set())) for (kind, _n), rules in by_name.items())
+
+
+def _too_large(namespace: str, members: t.Sequence[NewMember]) -> Obstacle | None:
+    policy, _binding = mutating_policy(namespace, "", members)
+    spec = policy["spec"]
+    expressions = [
+        spec["mutations"][0]["jsonPatch"]["expression"],
+        *(entry["expression"] for entry in (*spec["matchConditions"], *spec["variables"])),
+    ]
+    longest, size = max(map(len, expressions)), len(json.dumps(policy))
+    if longest <= cel.MOST_CHARACTERS and size <= MOST_BYTES:
+        return None
+    return Obstacle(
+        NO_POLICY,
+        f"the policy for {len({member.rule for member in members})} rules has {size} bytes, and an expression of"
+        f" {longest} characters; at most {MOST_BYTES} and {cel.MOST_CHARACTERS} are possible",
+        advice="Put some of the rules into another rule_set, or choose their workloads by labels.",
+    )
+
+
 def mutating_policy(
     namespace: str, rule_set: str, members: t.Sequence[NewMember]
 ) -> tuple[JSON, JSON]:
-    """The policy and its binding."""
+    """The policy that writes the rules, and its binding."""
     expressions = policy_expressions(members)
     spec = {
-        "failurePolicy": "Ignore",
+        **_matches(namespace, members),
         "reinvocationPolicy": "Never",
-        "matchConstraints": _constraints(namespace, members),
-        "matchConditions": [
-            {"name": "without-rules", "expression": _without_rules()},
-            {"name": "chosen", "expression": expressions.chosen},
-        ],
         "variables": [
             {"name": name, "expression": text} for name, text in expressions.variables.items()
         ],
@@ -55,8 +125,33 @@ def mutating_policy(
     return _with_binding("MutatingAdmissionPolicy", namespace, rule_set, spec, {})
 
 
+def warning_policy(
+    namespace: str, rule_set: str, members: t.Sequence[NewMember]
+) -> tuple[JSON, JSON]:
+    """The policy that warns the client that creates a member without rules, and its binding."""
+    message = f"rules of the set {rule_set} are about this object, and it has none yet: run the task that writes them"
+    spec = {
+        **_matches(namespace, members),
+        "validations": [{"expression": cel.NEVER, "message": message}],
+    }
+    actions = {"validationActions": ["Warn", "Audit"]}
+    return _with_binding("ValidatingAdmissionPolicy", namespace, rule_set, spec, actions)
+
+
+def _matches(namespace: str, members: t.Sequence[NewMember]) -> Spec:
+    """Creations of members that have no rules yet. Where a condition fails, the object is created as it is."""
+    return {
+        "failurePolicy": "Ignore",
+        "matchConstraints": _constraints(namespace, members),
+        "matchConditions": [
+            {"name": "without-rules", "expression": _without_rules()},
+            {"name": "chosen", "expression": chosen(members)},
+        ],
+    }
+
+
 def _with_binding(
-    kind: str, namespace: str, rule_set: str, spec: JSON, options: t.Mapping[str, JSON]
+    kind: str, namespace: str, rule_set: str, spec: Spec, options: t.Mapping[str, JSON]
 ) -> tuple[JSON, JSON]:
     name = policy_name(namespace, rule_set)
     metadata = {
