@@ -61,7 +61,7 @@ RULE_SETS = int(os.environ.get("PLACEMENT_EXAMPLES", "40"))
 OBJECTS = 5
 """Objects for each rule set."""
 SEED = int(os.environ.get("PLACEMENT_SEED", "1"))
-CHANGE = RuleSetChange("default", 1, "")
+CHANGE = RuleSetChange("shop/default", 1, "")
 PATIENCE = 60
 OUTCOMES = ("same", "no_rule", "refused", "left_alone", "invalid")
 """The object is as rules would write it; no rule is about it; rules would refuse it; the policy writes nothing where
@@ -170,10 +170,14 @@ def built(kind: str, name: str, template: Object) -> Object:
     return manifest
 
 
-def members_of(example: RandomSet, namespace: str) -> list[NewMember]:
+def members_of(example: RandomSet, namespace: str, of_set: str = "") -> list[NewMember]:
+    """All of them in one rule set; or those of one of the two sets `first` and `second`."""
+    rules = [
+        rule for rule in example.rules if not of_set or (rule.name == "one") == (of_set == "first")
+    ]
     return [
         NewMember(
-            RuleId(namespace, rule.rule_set, rule.name),
+            RuleId(namespace, of_set or "default", rule.name),
             KINDS[part.kind],
             terms,
             stored(part),
@@ -181,7 +185,8 @@ def members_of(example: RandomSet, namespace: str) -> list[NewMember]:
             part.labels,
             example.allowed[rule],
         )
-        for rule, terms in example.rules.items()
+        for rule in rules
+        for terms in [example.rules[rule]]
         for part in example.parts[rule]
     ]
 
@@ -256,7 +261,7 @@ class Ground(t.NamedTuple):
 
     def add_policy(self, namespace: str, members: t.Sequence[NewMember]) -> None:
         """The policy; an error in it fails the creation, so that no difference is hidden."""
-        policy, binding = mutating_policy(namespace, "default", members)
+        policy, binding = mutating_policy(namespace, members[0].rule.rule_set, members)
         policy["spec"]["failurePolicy"] = "Fail"
         self.write(policy)
         self.write(binding)
@@ -301,18 +306,31 @@ class Compared(t.NamedTuple):
         )
 
 
-def compare(ground: Ground, count: int, number: int) -> Compared:
+def compare(ground: Ground, count: int, number: int, sets: t.Sequence[str] = ("",)) -> Compared:
     tried = examples(count, number)
-    for index, example in enumerate(tried):
-        namespace = f"pair-{index}"
-        ground.namespace(namespace)
-        ground.add_policy(namespace, members_of(example, namespace))
+    prefix = "pair" if len(sets) == 1 else "sets"
+    by_set = [
+        [
+            members
+            for of_set in sets
+            if (members := members_of(example, f"{prefix}-{index}", of_set))
+        ]
+        for index, example in enumerate(tried)
+    ]
+    for index, of_example in enumerate(by_set):
+        ground.namespace(f"{prefix}-{index}")
+        for members in of_example:
+            ground.add_policy(f"{prefix}-{index}", members)
     ground.wait_for_policies(int(time.time()))
     compared = Compared(collections.Counter(), [])
-    for index, example in enumerate(tried):
-        members = members_of(example, f"pair-{index}")
+    for index, (example, of_example) in enumerate(zip(tried, by_set, strict=True)):
         for kind, name, template in example.objects:
-            outcome = of_pair(ground, f"pair-{index}", built(kind, name, template), name, members)
+            made = built(kind, name, template)
+            outcomes = [
+                of_pair(ground, f"{prefix}-{index}", made, name, order)
+                for order in (of_example, of_example[::-1])[: len(of_example)]
+            ]
+            outcome = next((x for x in outcomes if x in OUTCOMES), outcomes[0])
             if outcome in OUTCOMES:
                 compared.outcomes[kind, outcome] += 1
             else:
@@ -321,9 +339,13 @@ def compare(ground: Ground, count: int, number: int) -> Compared:
 
 
 def of_pair(
-    ground: Ground, namespace: str, manifest: Object, name: str, members: t.Sequence[NewMember]
+    ground: Ground,
+    namespace: str,
+    manifest: Object,
+    name: str,
+    sets: t.Sequence[t.Sequence[NewMember]],
 ) -> str:
-    """How creation with the policy compares with a merge."""
+    """How creation with the policies compares with merges of the rule sets, one after the other."""
     kind = manifest["kind"]
     try:
         before = ground.created(PLAIN, manifest)
@@ -335,29 +357,37 @@ def of_pair(
         return str(failure)
     before["metadata"] |= {"namespace": namespace}
     for made in (before, seen):
-        made.setdefault("apiVersion", manifest["apiVersion"])
-        made.setdefault("kind", kind)
-    workload = workload_from_manifest(kind, before)
-    wanted = requested(workload, name, members)
-    merged = merge(workload, wanted)
-    if merged.write is None or is_refused(merged, members):
+        made |= {"apiVersion": manifest["apiVersion"], "kind": kind}
+    after, findings, written, alone = before, False, [], False
+    for members in sets:
+        workload = workload_from_manifest(kind, after)
+        wanted = requested(workload, name, members)
+        merged = merge(workload, wanted)
+        if merged.write is None or is_refused(merged, members):
+            findings |= bool(merged.findings)
+            continue
+        merged_object = stored_as(ground, applied(copy.deepcopy(after), merged.write))
+        template = workload_from_manifest(kind, merged_object).template
+        alone |= left_alone(workload.template, wanted, template)
+        written.append(wanted)
+        after = merged_object
+    exact = len(sets) == 1
+    if parts_of(seen, exact) != parts_of(after, exact):
         same = parts_of(seen) == parts_of(before)
-        return ("refused" if merged.findings else "no_rule") if same else differs(before, seen)
-    after = stored_as(ground, applied(copy.deepcopy(before), merged.write))
-    if parts_of(seen) == parts_of(before) and left_alone(
-        workload.template, wanted, workload_from_manifest(kind, after).template
-    ):
-        return "left_alone"
-    if parts_of(seen) != parts_of(after):
-        return differs(after, seen)
-    again = merge(workload_from_manifest(kind, seen), wanted)
-    if again.write is not None:
-        return f"written again: {again.write}"
-    removed = merge(
-        workload_from_manifest(kind, seen), RequestedRules(dict.fromkeys(wanted.listed), CHANGE)
-    )
-    assert removed.write is not None
-    back = stored_as(ground, applied(copy.deepcopy(seen), removed.write))
+        return "left_alone" if same and alone else differs(after, seen)
+    if not written:
+        return "refused" if findings else "no_rule"
+    for wanted in written:
+        again = merge(workload_from_manifest(kind, seen), wanted)
+        if again.write is not None:
+            return f"written again: {again.write}"
+    back = seen
+    for wanted in written:
+        removed = merge(
+            workload_from_manifest(kind, back), RequestedRules(dict.fromkeys(wanted.listed), CHANGE)
+        )
+        assert removed.write is not None
+        back = stored_as(ground, applied(copy.deepcopy(back), removed.write))
     if parts_of(back)[0] != parts_of(before)[0]:
         return f"not restored: {differs(before, back)}"
     return "same"
@@ -373,12 +403,16 @@ def stored_as(ground: Ground, manifest: Object) -> Object:
     return {"apiVersion": manifest["apiVersion"], "kind": manifest["kind"], **made}
 
 
-def parts_of(manifest: Object) -> tuple[Object, str]:
-    """The template and our annotation, without the uid."""
+def parts_of(manifest: Object, exact: bool = True) -> tuple[Object, str]:
+    """The template and our annotation, without the uid. With several rule sets the order in the annotation differs."""
     workload = workload_from_manifest(manifest["kind"], manifest)
     text = manifest["metadata"].get("annotations", {}).get(RULES, "")
     begin, mark, rest = text.partition('"uid":"')
-    return dict(workload.template), f"{begin}{mark}{rest[rest.find(chr(34)) :]}" if mark else text
+    text = f"{begin}{mark}{rest[rest.find(chr(34)) :]}" if mark else text
+    if text and not exact:
+        content = json.loads(text)
+        text = json.dumps({**content, "created": sorted(content["created"])}, sort_keys=True)
+    return dict(workload.template), text
 
 
 def differs(expected: Object, seen: Object) -> str:
@@ -395,3 +429,9 @@ def test_policy_writes_what_rules_write(ground: Ground) -> None:
     assert compared.count("refused"), compared
     for kind in RULE_KINDS:
         assert compared.count("same", kind), compared
+
+
+def test_policies_of_two_rule_sets_write_what_both_write(ground: Ground) -> None:
+    compared = compare(ground, RULE_SETS, SEED + 1, ("first", "second"))
+    assert not compared.differences, "\n\n".join(compared.differences[:5])
+    assert compared.count("same"), compared

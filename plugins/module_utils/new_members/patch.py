@@ -4,7 +4,8 @@
 
 The variables of the policy are, in their order:
 
-    name, labels            of the new object: its name, the labels of its template
+    before                  what the policy of another rule set has just written into the annotation
+    template, path, labels  of the new object: its template, where that is, and the labels of it
     rule_0, rule_1 ...      whether a rule chooses it
     at_...                  the maps and lists of its template that terms go into; null where they are missing
     want_...                the terms that it is to get, by location
@@ -24,11 +25,9 @@ import typing as t
 from dataclasses import dataclass
 
 from ..kinds.kind import Kind
-from ..model.json_pointer import ANNOTATIONS, Pointer
-from ..model.kinds import RULES
+from ..model.json_pointer import Pointer
 from ..model.placement_manifests import PREFERRED, REQUIRED
 from ..rules.checks import EMPTY_NODE_TERM, MULTIPLE_REQUIRED_AFFINITY
-from ..rules.ownership import BY_NAME, VERSION
 from ..rules.term_slots import (
     IN_NODE_TERM,
     LISTS,
@@ -39,11 +38,10 @@ from ..rules.term_slots import (
     TemplateTerm,
     TermLocation,
 )
-from . import cel
+from . import annotation, cel
 from .members import NewMember
 
 NO_LIST = "[]"
-_NAME = 'object.metadata.?name.orValue("")'
 
 
 @dataclass(frozen=True)
@@ -57,8 +55,8 @@ class Choice:
 
 
 class Occurrence(t.NamedTuple):
-    """A term of a rule. `condition`: the rule applies, and no rule before it has the same term; of a key of a map, no
-    other has set it."""
+    """A term of a rule. `condition`: the rule applies, and no rule before it has the same term, nor one of another set;
+    a key of a map is not there already."""
 
     term: TemplateTerm
     choice: Choice
@@ -98,7 +96,7 @@ class _Expressions:
 
     def all(self) -> PolicyExpressions:
         variables = {
-            "name": _NAME,
+            **annotation.variables(),
             "template": self._by_kind(lambda kind: _object_part(kind.template)),
             "path": self._by_kind(lambda kind: cel.literal(str(Pointer(kind.template)))),
             **self._containers(),
@@ -111,7 +109,7 @@ class _Expressions:
             "refused": cel.any_of(self._refusals()),
             "annotation": self._annotation(),
         }
-        patch = cel.list_of([*self._operations(), *_annotation_operations()])
+        patch = cel.list_of([*self._operations(), *annotation.operations()])
         return PolicyExpressions(variables, cel.either("variables.refused", NO_LIST, patch))
 
     def _by_kind(self, value: t.Callable[[Kind], str]) -> str:
@@ -168,9 +166,12 @@ class _Expressions:
     def _refusals(self) -> t.Iterator[str]:
         """The findings of rules/merge for which `rules` writes nothing."""
         locations = {*self._locations}
+        yield annotation.too_many(cel.variable(x.applies) for x in self._choices)
         if inside := locations & {*IN_NODE_TERM}:
             yield from self._empty_node_terms(inside)
             yield from map(_marked_in_part, sorted(inside))
+            whole = annotation.has_location(TermLocation.NODE_TERM)
+            yield cel.all_of(self._applies(inside), whole)
         if TermLocation.NODE_TERM in locations:
             wanted = self._filled([TermLocation.NODE_TERM])
             others = cel.any_of([f"{_at(NODE_REQUIRED)} != null", self._filled(inside)])
@@ -185,6 +186,14 @@ class _Expressions:
             yield cel.all_of(
                 self._refusing(TermLocation.AFFINITY, MULTIPLE_REQUIRED_AFFINITY), several
             )
+
+    def _applies(self, locations: t.Iterable[TermLocation]) -> str:
+        """Whether a rule applies that has a term of one of the locations."""
+        return cel.any_of(
+            cel.variable(x.choice.applies)
+            for x in self._occurrences
+            if x.term.location in locations
+        )
 
     def _refusing(self, location: TermLocation, finding: str) -> str:
         """Whether a rule with a term of this location applies that does not allow the finding."""
@@ -212,34 +221,23 @@ class _Expressions:
             for pointer in self._pointers
             if _name("new", pointer) in self._made()
         }
-        created = [
-            cel.optional(condition, cel.literal(json.dumps(text)))
-            for text, condition in sorted({**made, **marks}.items())
-        ]
-        begin = cel.literal(f'{{"version":{VERSION},"uid":"{BY_NAME}')
-        named = f"""{begin} + variables.name + {cel.literal('","rules":{')}"""
-        middle, end = cel.literal('},"created":['), cel.literal("]}")
-        return f"{named} + {cel.joined(rules)} + {middle} + {cel.joined(created)} + {end}"
+        return annotation.annotation(rules, sorted({**made, **marks}.items()))
 
     def _rule_text(self, choice: Choice) -> str:
         """The rule in the annotation."""
-        own = {x.term.effect: x for x in reversed(self._occurrences) if x.choice is choice}
+        own = [x for x in self._occurrences if x.choice is choice]
         terms = [
-            self._fingerprint_text(x)
-            for x in sorted(own.values(), key=lambda x: str(x.term.fingerprint))
+            self._fingerprint_text(x) for x in sorted(own, key=lambda x: str(x.term.fingerprint))
         ]
         content = choice.member.stored.content()
         del content["terms"]
-        rest = json.dumps(content, separators=(",", ":"))[1:-1]
-        begin = cel.literal(f'{json.dumps(str(choice.member.rule))}:{{"terms":[')
-        end = cel.literal(f"]{',' if rest else ''}{rest}}}")
-        return f"{begin} + {cel.joined(terms)} + {end}"
+        return annotation.rule_text(choice.member.rule, content, terms)
 
     def _fingerprint_text(self, occurrence: Occurrence) -> str:
         """The fingerprint of a term: that of the first rule with the term, which may be written in another way. A key
-        of a map that is there already is of no rule."""
-        term = occurrence.term
-        text = cel.literal(json.dumps(str(term.fingerprint)))
+        of a map that is there already, and that no rule has set, is of no rule."""
+        term, fingerprint = occurrence.term, occurrence.term.fingerprint
+        text = cel.literal(json.dumps(str(fingerprint)))
         earlier = self._occurrences[: self._occurrences.index(occurrence)]
         for other in reversed([x for x in earlier if x.term.effect == term.effect]):
             if not _may_both_apply(other.choice.member, occurrence.choice.member):
@@ -247,7 +245,11 @@ class _Expressions:
             form = cel.literal(json.dumps(str(other.term.fingerprint)))
             if form != text:
                 text = cel.either(cel.variable(other.choice.applies), form, text)
-        return cel.optional(_is_absent(term), text) if term.location in MAPS else text
+        text = annotation.recorded_fingerprint(fingerprint, text)
+        if term.location not in MAPS:
+            return text
+        ours = cel.any_of([_is_absent(term), annotation.has_term(term.effect)])
+        return cel.optional(ours, text)
 
     def _operations(self) -> t.Iterator[str]:
         """What sets maps, lists and keys, each map before what is in it."""
@@ -330,6 +332,7 @@ def _occurrences(choices: t.Iterable[Choice]) -> t.Iterator[Occurrence]:
                 if _may_both_apply(x.member, choice.member)
             ]
             conditions = [applies, *([cel.none_of(earlier)] if earlier else [])]
+            conditions.append(f"!{annotation.has_term(effect)}")
             conditions += [_is_absent(term)] if term.location in MAPS else []
             yield Occurrence(term, choice, cel.all_of(*conditions))
             before.setdefault(effect, []).append(choice)
@@ -352,7 +355,7 @@ def _object_part(parts: t.Iterable[str]) -> str:
 def _chooses(member: NewMember, labels: str = "variables.labels") -> str:
     """Whether the rule chooses the new object, which is of its kind. `labels`: those of its template."""
     if member.labels is None:
-        return f"{_NAME} in {cel.texts(member.names)}"
+        return f"{annotation.NAME} in {cel.texts(member.names)}"
     pairs = [cel.has_pair(labels, key, x) for key, x in sorted(member.labels.items())]
     return cel.all_of(*pairs) if pairs else "true"
 
@@ -455,15 +458,3 @@ def _other_value(location: TermLocation) -> str:
     present = f"({map_} != null && term.key in {map_})"
     twice = f"{wanted}.filter(other, other.key == term.key).size() > 1"
     return f"{wanted}.exists(term, {present} || {twice})"
-
-
-def _annotation_operations() -> list[str]:
-    """The annotation; that none is there is a condition of the policy."""
-    annotations = 'dyn(object).metadata[?"annotations"].orValue(dyn(null))'
-    text = "variables.annotation"
-    new = cel.add('""', ANNOTATIONS, f"{{{cel.literal(RULES)}: {text}}}")
-    key = cel.add('""', ANNOTATIONS / RULES, text)
-    return [
-        cel.optional(f"{annotations} == null", new),
-        cel.optional(f"{annotations} != null", key),
-    ]

@@ -13,13 +13,14 @@ import re
 import typing as t
 
 from ..model.json_pointer import JSON
-from ..model.kinds import PREFIX, RULES
+from ..model.kinds import PREFIX
 from ..model.obstacle import NO_POLICY, Obstacle
 from ..model.rule import RuleId
 from ..model.snapshot import Platform
 from ..rules.ownership import MOST_RULES
 from ..rules.term_slots import digest
 from . import cel
+from .annotation import lacks_rules_of
 from .members import NewMember
 from .patch import chosen, policy_expressions
 
@@ -144,7 +145,7 @@ def _matches(namespace: str, members: t.Sequence[NewMember]) -> Spec:
         "failurePolicy": "Ignore",
         "matchConstraints": _constraints(namespace, members),
         "matchConditions": [
-            {"name": "without-rules", "expression": _without_rules()},
+            {"name": "without-rules", "expression": lacks_rules_of(members[0].rule)},
             {"name": "chosen", "expression": chosen(members)},
         ],
     }
@@ -181,8 +182,3 @@ def _constraints(namespace: str, members: t.Iterable[NewMember]) -> JSON:
             for kind in kinds.values()
         ],
     }
-
-
-def _without_rules() -> str:
-    annotations = "object.metadata.?annotations.orValue({})"
-    return f"!({cel.literal(RULES)} in {annotations})"

@@ -1,0 +1,112 @@
+# Copyright (c) 2026, virt.placement contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What does the annotation `placement.virt/rules` of a new object hold, in CEL, which has no JSON?
+
+The policy of another rule set may have written it just before. Then it begins as no other does, and rules are put into
+its text. The order of rules and of `created` has no meaning there.
+"""
+
+from __future__ import annotations
+
+import json
+import typing as t
+
+from ..model.json_pointer import ANNOTATIONS, JSON
+from ..model.kinds import RULES
+from ..model.rule import RuleId
+from ..rules.ownership import BY_NAME, MOST_RULES, VERSION
+from ..rules.term_slots import Effect, Fingerprint
+from . import cel
+
+NAME = 'object.metadata.?name.orValue("")'
+BEFORE = cel.variable("before")
+"""The annotation as the policy of another rule set has left it; empty where there is none."""
+
+_TEXT = f'object.metadata.?annotations[?{cel.literal(RULES)}].orValue("")'
+_RULES, _CREATED = '"rules":{', '"created":['
+_TERMS = '"terms":['
+"""Stands once in each rule."""
+
+
+def _json(value: JSON) -> str:
+    return json.dumps(value, separators=(",", ":"))
+
+
+def _beginning() -> str:
+    """How an annotation of this object begins, as a policy writes it."""
+    begin, end = (
+        cel.literal(text) for text in (f'{{"version":{VERSION},"uid":"{BY_NAME}', f'",{_RULES}')
+    )
+    return f"{begin} + {NAME} + {end}"
+
+
+def lacks_rules_of(rule: RuleId) -> str:
+    """Whether the object has no rules, or only those that policies of other rule sets have just given it. A clone has
+    those of another object; what is restored, those of this rule set."""
+    of_set = cel.literal(f'"{rule.namespace}/{rule.rule_set}/')
+    written = f"{_TEXT}.startsWith({_beginning()})"
+    return cel.any_of([f'{_TEXT} == ""', cel.all_of(written, f"!{_TEXT}.contains({of_set})")])
+
+
+def variables() -> dict[str, str]:
+    """What the others are made with."""
+    return {"before": _TEXT}
+
+
+def has_term(effect: Effect) -> str:
+    """Whether a rule of another set has a term with this effect."""
+    return f"{BEFORE}.contains({cel.literal(_fingerprint_begins(effect))})"
+
+
+def recorded_fingerprint(fingerprint: Fingerprint, otherwise: str) -> str:
+    """The fingerprint as a rule of another set has it, with quotes."""
+    begin = cel.literal(_fingerprint_begins(fingerprint.effect))
+    rest = f"""{BEFORE}.split({begin})[1].split('"')[0]"""
+    return cel.either(has_term(fingerprint.effect), f"""{begin} + {rest} + '"'""", otherwise)
+
+
+def _fingerprint_begins(effect: Effect) -> str:
+    location, meaning = effect
+    return f'"{location}:{meaning}.'
+
+
+def has_location(location: str) -> str:
+    """Whether a rule of another set has a term of this location."""
+    return f"{BEFORE}.contains({cel.literal(f'{chr(34)}{location}:')})"
+
+
+def too_many(applies: t.Iterable[str]) -> str:
+    """Whether the object would have more rules than are read, those of other sets among them."""
+    ours = f"{cel.list_of(applies)}.filter(rule, rule).size()"
+    others = f"{BEFORE}.split({cel.literal(_TERMS)}).size() - 1"
+    return f'{BEFORE} != "" && {others} + {ours} > {MOST_RULES}'
+
+
+def rule_text(rule: RuleId, content: t.Mapping[str, JSON], fingerprints: t.Sequence[str]) -> str:
+    """A rule in the annotation: its `content` without terms, and the expressions of their fingerprints, with quotes."""
+    rest = _json(content)[1:-1]
+    begin = cel.literal(f"{_json(str(rule))}:{{{_TERMS}")
+    end = cel.literal(f"]{',' if rest else ''}{rest}}}")
+    return f"{begin} + {cel.joined(fingerprints)} + {end}"
+
+
+def annotation(rules: t.Sequence[str], created: t.Sequence[tuple[str, str]]) -> str:
+    """The text. `rules` are entries of a list, `created` pointers with the conditions under which they were created."""
+    pointers = [cel.optional(condition, cel.literal(_json(x))) for x, condition in created]
+    ours, begin = cel.joined(rules), _beginning()
+    middle, end = cel.literal(f"}},{_CREATED}"), cel.literal("]}")
+    alone = f"{begin} + {ours} + {middle} + {cel.joined(pointers)} + {end}"
+    others = f'{BEFORE}.replace({cel.literal(_RULES)}, {cel.literal(_RULES)} + {ours} + ",", 1)'
+    kept = cel.optional(f"!{BEFORE}.endsWith({cel.literal(f'{_CREATED}]}}')})", '""')
+    added = cel.joined([kept, *pointers])
+    beside = f"{others}.substring(0, size({others}) - 2) + {added} + {end}"
+    return cel.either(f'{BEFORE} == ""', alone, beside)
+
+
+def operations() -> list[str]:
+    """What writes the annotation."""
+    there = "object.metadata.?annotations.hasValue()"
+    text = cel.variable("annotation")
+    new = cel.add('""', ANNOTATIONS, f"{{{cel.literal(RULES)}: {text}}}")
+    key = cel.add('""', ANNOTATIONS / RULES, text)
+    return [cel.optional(f"!{there}", new), cel.optional(there, key)]
