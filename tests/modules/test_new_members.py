@@ -14,7 +14,9 @@ import json
 import os
 import time
 import typing as t
+from dataclasses import replace
 from pathlib import Path
+from random import Random
 
 import pytest
 from hypothesis import HealthCheck, Phase, given, seed, settings
@@ -24,13 +26,23 @@ from ansible_collections.virt.placement.plugins.module_utils.kinds.registry impo
     KINDS,
     RULE_KINDS,
 )
+from ansible_collections.virt.placement.plugins.module_utils.model.findings import InputError
 from ansible_collections.virt.placement.plugins.module_utils.model.kinds import RULES
 from ansible_collections.virt.placement.plugins.module_utils.model.manifests import (
     workload_from_manifest,
 )
-from ansible_collections.virt.placement.plugins.module_utils.model.rule import RuleId
+from ansible_collections.virt.placement.plugins.module_utils.model.objects import Namespace, Ref
+from ansible_collections.virt.placement.plugins.module_utils.model.rule import (
+    Rule,
+    RuleId,
+    WorkloadSelector,
+)
 from ansible_collections.virt.placement.plugins.module_utils.model.snapshot import Workload
-from ansible_collections.virt.placement.plugins.module_utils.new_members.members import NewMember
+from ansible_collections.virt.placement.plugins.module_utils.new_members.members import (
+    NewMember,
+    NewMembers,
+    new_members,
+)
 from ansible_collections.virt.placement.plugins.module_utils.new_members.policy import (
     mutating_policy,
 )
@@ -39,19 +51,32 @@ from ansible_collections.virt.placement.plugins.module_utils.rules.checks import
     MULTIPLE_REQUIRED_AFFINITY,
     NEVER_ALLOWED,
 )
+from ansible_collections.virt.placement.plugins.module_utils.rules.compile import compile_rule
 from ansible_collections.virt.placement.plugins.module_utils.rules.draft import RequestedRules
+from ansible_collections.virt.placement.plugins.module_utils.rules.members import (
+    GroupSelectorBuilder,
+    resolve,
+    targets_of,
+)
 from ansible_collections.virt.placement.plugins.module_utils.rules.merge import Merged, merge
 from ansible_collections.virt.placement.plugins.module_utils.rules.ownership import OwnedRule
+from ansible_collections.virt.placement.plugins.module_utils.rules.ownership_index import (
+    OwnershipIndex,
+)
+from ansible_collections.virt.placement.plugins.module_utils.rules.plan import requested_rules
 from ansible_collections.virt.placement.plugins.module_utils.rules.record import RuleSetChange
+from ansible_collections.virt.placement.plugins.module_utils.rules.rules_request import RulesRequest
 from ansible_collections.virt.placement.plugins.module_utils.rules.term_slots import (
     LISTS,
     NODE_TERMS,
     TermLocation,
 )
+from ansible_collections.virt.placement.plugins.module_utils.view.view import view_of
 from sandbox import ApiFailure, Sandbox, objects
 from sandbox.admin_api import AdminApi
+from tests.parsed import parsed
 from tests.unit.rules import strategies
-from tests.unit.rules.builders import applied
+from tests.unit.rules.builders import applied, snapshot, workload
 
 Object = dict[str, t.Any]
 CLUSTER = Path(__file__).resolve().parents[1] / "bench" / "live.yml"
@@ -66,6 +91,14 @@ PATIENCE = 60
 OUTCOMES = ("same", "no_rule", "refused", "left_alone", "invalid")
 """The object is as rules would write it; no rule is about it; rules would refuse it; the policy writes nothing where
 rules would, as in `left_alone`; the API server refuses it without a policy, too."""
+
+MAKERS: t.Mapping[str, t.Callable[..., Object]] = {
+    "VirtualMachine": objects.virtual_machine,
+    "VirtualMachineInstanceReplicaSet": objects.replica_set,
+    "VirtualMachinePool": objects.pool,
+    "Deployment": objects.deployment,
+    "StatefulSet": objects.stateful_set,
+}
 
 names = st.lists(st.sampled_from(NAMES), min_size=1, max_size=2, unique=True).map(tuple)
 labels = st.dictionaries(
@@ -146,14 +179,7 @@ def examples(count: int, number: int) -> list[RandomSet]:
 
 def built(kind: str, name: str, template: Object) -> Object:
     """An object of the kind with the placement of a random template."""
-    make = {
-        "VirtualMachine": objects.virtual_machine,
-        "VirtualMachineInstanceReplicaSet": objects.replica_set,
-        "VirtualMachinePool": objects.pool,
-        "Deployment": objects.deployment,
-        "StatefulSet": objects.stateful_set,
-    }[kind]
-    manifest: Object = copy.deepcopy(make("x", PLAIN))
+    manifest: Object = copy.deepcopy(MAKERS[kind]("x", PLAIN))
     place = manifest
     for part in KINDS[kind].template:
         place = place[part]
@@ -344,8 +370,10 @@ def of_pair(
     manifest: Object,
     name: str,
     sets: t.Sequence[t.Sequence[NewMember]],
+    wanted_by: t.Callable[[Workload, t.Sequence[NewMember]], RequestedRules] | None = None,
 ) -> str:
-    """How creation with the policies compares with merges of the rule sets, one after the other."""
+    """How creation with the policies compares with merges of the rule sets, one after the other. `wanted_by`: what a
+    task of rules wants of the object, by default what the members of the policy say."""
     kind = manifest["kind"]
     try:
         before = ground.created(PLAIN, manifest)
@@ -361,7 +389,7 @@ def of_pair(
     after, findings, written, alone = before, False, [], False
     for members in sets:
         workload = workload_from_manifest(kind, after)
-        wanted = requested(workload, name, members)
+        wanted = wanted_by(workload, members) if wanted_by else requested(workload, name, members)
         merged = merge(workload, wanted)
         if merged.write is None or is_refused(merged, members):
             findings |= bool(merged.findings)
@@ -435,3 +463,112 @@ def test_policies_of_two_rule_sets_write_what_both_write(ground: Ground) -> None
     compared = compare(ground, RULE_SETS, SEED + 1, ("first", "second"))
     assert not compared.differences, "\n\n".join(compared.differences[:5])
     assert compared.count("same"), compared
+
+
+ZONE, HOST = "topology.kubernetes.io/zone", "kubernetes.io/hostname"
+TYPES: tuple[Object, ...] = (
+    {"run_on": {ZONE: ["a", "b"]}},
+    {"run_on": {ZONE: "a", "zone.example/class": "x"}, "preferred": True, "weight": 7},
+    {"avoid": {"zone.example/class": "y"}},
+    {"keep_apart": ZONE},
+    {"keep_apart": HOST, "preferred": True},
+    {"keep_apart": {"topology_key": ZONE, "from": ["other"]}},
+    {"keep_apart": {"topology_key": HOST, "pods": {"labels": {"app": "db"}}}},
+    {"keep_together": ZONE},
+    {"keep_together": ZONE, "preferred": True},
+    {"spread": ZONE},
+    {"spread": {"topology_key": HOST, "max_skew": 2}, "preferred": True},
+    {"terms": {"tolerations": [{"key": "gpu", "operator": "Exists"}]}},
+    {"label": {"team": "x"}},
+    {"keep_apart": ZONE, "label": {"team": "y"}},
+    {"run_on": {ZONE: "c"}, "enabled": False},
+)
+"""Each rule type in some of its forms."""
+
+
+def declared_rules(random: Random) -> list[Object]:
+    """Some rules about the workloads `a`, `b` and those with a label."""
+    rules = []
+    for number in range(random.randint(1, 3)):
+        kind = {"kind": random.choice(RULE_KINDS)}
+        workloads: list[t.Any] = random.choice(
+            (
+                ["a"],
+                ["a", "b"],
+                [{**kind, "names": ["a", "b"]}],
+                [{**kind, "labels": {"app": "x"}}],
+                [{**kind, "labels": {"app": "x"}}, {**kind, "names": ["a"]}],
+                [{**kind, "names": ["a"]}, "b"],
+            )
+        )
+        rules.append({"name": f"r{number}", "workloads": workloads, **random.choice(TYPES)})
+    return rules
+
+
+class Declared(t.NamedTuple):
+    """Declared rules of a namespace, and the workloads that exist before the policy is made."""
+
+    namespace: str
+    rules: tuple[Rule, ...]
+    existing: tuple[Workload, ...]
+    members: NewMembers
+
+    @classmethod
+    def random(cls, random: Random, namespace: str) -> Declared:
+        """Each named workload exists already, or does not."""
+        rules = parsed(declared_rules(random), namespace=namespace)
+        existing = tuple(x for x in _named(rules, namespace) if random.randint(0, 1))
+        members = new_members(rules, snapshot(*existing, namespaces=(Namespace(namespace),)))
+        return cls(namespace, rules, existing, members)
+
+    def wanted(self, workload: Workload, _members: t.Sequence[NewMember]) -> RequestedRules:
+        """What a task of rules wants of the workload once all named ones exist."""
+        rules = tuple(x for x in self.rules if x.id not in self.members.not_covered)
+        request = RulesRequest(self.namespace, "default", rules, at="2026-11-30T12:00:00Z")
+        others = [x for x in _named(self.rules, self.namespace) if x.ref != workload.ref]
+        view = view_of(snapshot(*others, workload, namespaces=(Namespace(self.namespace),)))
+        ownerships, faults = OwnershipIndex.of(view), list[InputError]()
+        selectors = GroupSelectorBuilder(view, ownerships.ownership)
+        compiled = [compile_rule(resolve(rule, view, faults), selectors) for rule in rules]
+        wanted = requested_rules(request, compiled, view, ownerships, faults, [])
+        assert not faults, faults
+        none = RequestedRules({}, CHANGE)
+        return replace(wanted.get(workload.ref, none), pods=None)
+
+
+def _named(rules: t.Iterable[Rule], namespace: str) -> list[Workload]:
+    """All workloads that the rules name."""
+    refs = {
+        Ref(selector.kind, namespace, name)
+        for rule in rules
+        for selector in (*rule.workloads, *(x for _where, x in targets_of(rule)))
+        if isinstance(selector, WorkloadSelector)
+        for name in selector.names
+    }
+    return [workload(MAKERS[ref.kind](ref.name, namespace)) for ref in sorted(refs)]
+
+
+def test_policy_of_declared_rules_writes_what_a_task_writes(ground: Ground) -> None:
+    random = Random(SEED)
+    tried = [Declared.random(random, f"declared-{number}") for number in range(RULE_SETS)]
+    tried = [example for example in tried if example.members.members]
+    for example in tried:
+        ground.namespace(example.namespace)
+        ground.add_policy(example.namespace, example.members.members)
+    ground.wait_for_policies(int(time.time()))
+    outcomes: collections.Counter[tuple[str, str]] = collections.Counter()
+    differences = []
+    for example in tried:
+        for _number in range(OBJECTS):
+            member = random.choice(example.members.members)
+            name = random.choice((*member.names, "c", "") if member.labels is None else ("c", ""))
+            template: Object = {"spec": {}, "metadata": {"labels": {**(member.labels or {})}}}
+            manifest = built(member.kind.name, name, template)
+            outcome = of_pair(
+                ground, example.namespace, manifest, name, [example.members.members], example.wanted
+            )
+            outcomes[member.kind.name, outcome if outcome in OUTCOMES else "differs"] += 1
+            if outcome not in OUTCOMES:
+                differences.append(f"{example.rules}: {outcome}")
+    assert not differences, "\n\n".join(differences[:5])
+    assert outcomes["VirtualMachine", "same"], outcomes

@@ -21,7 +21,7 @@ from ..model.objects import Labels, Ref
 from ..model.obstacle import NOT_COVERED, Obstacle
 from ..model.rule import PodSelector, Rule, RuleId, WorkloadSelector
 from ..model.snapshot import Snapshot, Workload
-from ..rules.compile import compile_rule
+from ..rules.compile import Compiled, compile_rule
 from ..rules.members import GroupSelectorBuilder, resolve, targets_of
 from ..rules.ownership import OwnedRule
 from ..rules.ownership_index import OwnershipIndex
@@ -58,7 +58,7 @@ def new_members(rules: t.Sequence[Rule], snapshot: Snapshot) -> NewMembers:
     """What the rules write to new objects of their own namespace. Rules that name their workloads by name alone, and
     rest, have no new ones."""
     named = [rule for rule in rules if not rule.everywhere]
-    references = {rule.id: [*_references(rule)] for rule in named}
+    references = {rule.id: _references(rule) for rule in named}
     few, more = (
         _terms(named, references, snapshot, stand_ins) for stand_ins in (("1",), ("2", "3"))
     )
@@ -87,13 +87,16 @@ class _Reference(t.NamedTuple):
     is_target: bool
 
 
-def _references(rule: Rule) -> t.Iterator[_Reference]:
-    for selector in rule.workloads:
-        if selector.namespace == rule.id.namespace:
-            yield _Reference(selector, False)
-    for _option, target in targets_of(rule):
-        if not isinstance(target, PodSelector) and target.namespace == rule.id.namespace:
-            yield _Reference(target, True)
+def _references(rule: Rule) -> list[_Reference]:
+    """What names the workload counts before labels that choose it, and both before a target."""
+    own = rule.id.namespace
+    workloads = [_Reference(x, False) for x in rule.workloads if x.namespace == own]
+    targets = [
+        _Reference(target, True)
+        for _option, target in targets_of(rule)
+        if not isinstance(target, PodSelector) and target.namespace == own
+    ]
+    return [*sorted(workloads, key=lambda x: x.selector.labels is not None), *targets]
 
 
 TermsOfNames = list[tuple[_Reference, t.Mapping[str, Terms]]]
@@ -122,8 +125,26 @@ def _terms(
         faults: list[InputError] = []
         compiled = compile_rule(resolve(rule, view, faults), selectors)
         found = [_of_reference(x, compiled.terms, stand_ins) for x in references[rule.id]]
-        terms[rule.id] = None if faults or None in found else t.cast(TermsOfNames, found)
+        unknown = faults or None in found or _selects_by_own(compiled, references[rule.id])
+        terms[rule.id] = None if unknown else t.cast(TermsOfNames, found)
     return terms
+
+
+def _selects_by_own(compiled: Compiled, references: t.Iterable[_Reference]) -> bool:
+    """Whether a selector of a term is made of those of workloads, or a label of ours stands for them: such a workload
+    does not exist yet, or may be created again with another selector."""
+    rule = compiled.rule
+    by_labels = [
+        [{"key": key, "operator": "In", "values": [x]} for key, x in sorted(labels.items())]
+        for labels in (reference.selector.labels for reference in references)
+        if labels is not None
+    ]
+    return any(
+        list(selection.expressions) not in by_labels
+        for selection in compiled.selections
+        if rule.label is None or selection.label != rule.label
+        if any(member.kind.selected for member in selection.members)
+    )
 
 
 def _of_reference(
@@ -149,7 +170,7 @@ def _stand_ins(selector: WorkloadSelector, names: t.Sequence[str]) -> list[Workl
 
 
 def _stand_in(selector: WorkloadSelector, name: str, labels: dict[str, str]) -> Workload:
-    """A workload with a selector and a label of its own."""
+    """A workload with a selector of its own."""
     kind = KINDS[selector.kind]
     own = {f"{PREFIX}stand-in": name} if kind.selected else {}
     manifest: JSON = {"metadata": {"labels": {**labels, **own}}, "spec": {}}

@@ -106,6 +106,7 @@ def _put_into_term(
 ) -> None:
     """AND what is missing of `wanted` into the term. Lists of `empty_lists` are empty in one of the terms."""
     added: set[Fingerprint] = set()
+    is_new = is_empty(term)
     for compiled in wanted:
         fingerprint = compiled.fingerprint
         is_there = any(x.effect == fingerprint.effect for x in entries_of(term))
@@ -113,7 +114,7 @@ def _put_into_term(
             continue
         key = IN_NODE_TERM[compiled.location]
         if term.get(key) is None:
-            if not is_empty(term):
+            if not is_new:
                 by_digest = key in empty_lists
                 draft.created.add(
                     _list_pointer(term, key, {*change.ours, *added}) if by_digest else _mark(key)
