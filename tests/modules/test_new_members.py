@@ -45,6 +45,7 @@ from ansible_collections.virt.placement.plugins.module_utils.new_members.members
 )
 from ansible_collections.virt.placement.plugins.module_utils.new_members.policy import (
     mutating_policy,
+    warning_policy,
 )
 from ansible_collections.virt.placement.plugins.module_utils.rules.checks import (
     EMPTY_NODE_TERM,
@@ -59,7 +60,10 @@ from ansible_collections.virt.placement.plugins.module_utils.rules.members impor
     targets_of,
 )
 from ansible_collections.virt.placement.plugins.module_utils.rules.merge import Merged, merge
-from ansible_collections.virt.placement.plugins.module_utils.rules.ownership import OwnedRule
+from ansible_collections.virt.placement.plugins.module_utils.rules.ownership import (
+    OwnedRule,
+    read_ownership,
+)
 from ansible_collections.virt.placement.plugins.module_utils.rules.ownership_index import (
     OwnershipIndex,
 )
@@ -69,7 +73,9 @@ from ansible_collections.virt.placement.plugins.module_utils.rules.rules_request
 from ansible_collections.virt.placement.plugins.module_utils.rules.term_slots import (
     LISTS,
     NODE_TERMS,
+    TemplateTerm,
     TermLocation,
+    pair,
 )
 from ansible_collections.virt.placement.plugins.module_utils.view.view import view_of
 from sandbox import ApiFailure, Sandbox, objects
@@ -280,6 +286,8 @@ class Ground(t.NamedTuple):
         plural = {
             "MutatingAdmissionPolicy": "mutatingadmissionpolicies",
             "MutatingAdmissionPolicyBinding": "mutatingadmissionpolicybindings",
+            "ValidatingAdmissionPolicy": "validatingadmissionpolicies",
+            "ValidatingAdmissionPolicyBinding": "validatingadmissionpolicybindings",
         }[manifest["kind"]]
         path = f"/apis/{manifest['apiVersion']}/{plural}"
         self.api.delete(f"{path}/{manifest['metadata']['name']}")
@@ -572,3 +580,142 @@ def test_policy_of_declared_rules_writes_what_a_task_writes(ground: Ground) -> N
                 differences.append(f"{example.rules}: {outcome}")
     assert not differences, "\n\n".join(differences[:5])
     assert outcomes["VirtualMachine", "same"], outcomes
+
+
+HOSTILE = '" || true || "\\ \' \n\t\r\x01\x7f` %s {{ }} \u2028 é \U0001f600'
+VM = KINDS["VirtualMachine"]
+
+
+def policy_of(ground: Ground, namespace: str, *rules: Object) -> tuple[NewMember, ...]:
+    """The policy of these rules, in force."""
+    ground.namespace(namespace)
+    of_namespace = (Namespace(namespace),)
+    members = new_members(parsed(rules, namespace=namespace), snapshot(namespaces=of_namespace))
+    ground.add_policy(namespace, members.members)
+    ground.wait_for_policies(int(time.time()))
+    return members.members
+
+
+PIN: Object = {"name": "pin", "run_on": {ZONE: "a"}, "workloads": ["a", {"labels": {"app": "x"}}]}
+
+
+def zones(manifest: Object) -> list[t.Any]:
+    """The values that node terms have for the zone."""
+    template = workload_from_manifest(manifest["kind"], manifest).template
+    terms = NODE_TERMS.read(template, None) or []
+    return [expression["values"] for term in terms for expression in term["matchExpressions"]]
+
+
+def test_texts_of_tenants_are_written_as_they_are(ground: Ground) -> None:
+    """No API server has such labels of pods; VMs have templates with any."""
+    namespace, rule = "hostile", RuleId("hostile", "default", "x")
+    ground.namespace(namespace)
+    terms = (
+        pair(TermLocation.LABEL, "mine", HOSTILE),
+        TemplateTerm(TermLocation.TOLERATION, {"key": HOSTILE, "operator": "Exists"}),
+    )
+    owned = OwnedRule(declared=json.dumps({"terms": {"x": HOSTILE}}))
+    by_name = NewMember(rule, VM, terms, owned, (HOSTILE, "a"))
+    by_labels = NewMember(rule, VM, terms, owned, labels={HOSTILE: HOSTILE})
+    ground.add_policy(namespace, [by_name, by_labels])
+    ground.wait_for_policies(int(time.time()))
+    made = ground.created(namespace, objects.virtual_machine("a", namespace))
+    assert made["spec"]["template"]["metadata"]["labels"] == {"mine": HOSTILE}
+    assert made["spec"]["template"]["spec"]["tolerations"][0]["key"] == HOSTILE
+    annotation = json.loads(made["metadata"]["annotations"][RULES])
+    assert annotation["rules"][str(rule)]["declared"] == {"terms": {"x": HOSTILE}}
+    other = objects.virtual_machine("b", namespace, labels={"app": "a"})
+    assert "annotations" not in ground.created(namespace, other)["metadata"]
+
+
+def test_rule_that_was_removed_does_not_come_back(ground: Ground) -> None:
+    """Neither by a PUT, nor by server-side apply of another client; a client that applies what it declares keeps the
+    terms of the policy."""
+    namespace = "updated"
+    policy_of(ground, namespace, PIN)
+    api, vm = ground.api, objects.virtual_machine("a", namespace)
+    path = f"{api.path('VirtualMachine', namespace)}/a"
+    apply = {"fieldManager": "gitops", "force": "true"}
+    for _again in range(2):
+        api.request("PATCH", path, vm, query=apply, content_type="application/apply-patch+yaml")
+        made = api.get(path)
+        assert zones(made) == [["a"]]
+        assert made["metadata"]["generation"] == 1
+    workload_of_vm = workload_from_manifest("VirtualMachine", made)
+    rule = RuleId(namespace, "default", "pin")
+    removed = merge(workload_of_vm, RequestedRules({rule: None}, CHANGE)).write
+    assert removed is not None
+    api.put(path, applied(made, removed))
+    api.request("PATCH", path, vm, query=apply, content_type="application/apply-patch+yaml")
+    assert zones(api.get(path)) == []
+    assert RULES not in api.get(path)["metadata"]["annotations"]
+
+
+def test_copy_has_no_rules_of_its_own(ground: Ground) -> None:
+    """What was created under another name has the annotation of that one, and what was restored its own."""
+    namespace = "copied"
+    policy_of(ground, namespace, PIN)
+    made = ground.created(namespace, objects.virtual_machine("a", namespace))
+    for name, own in (("a", True), ("b", False)):
+        copied = {
+            **made,
+            "metadata": {"name": name, "annotations": made["metadata"]["annotations"]},
+        }
+        copied["spec"]["template"]["metadata"]["labels"] = {"app": "x"}
+        seen = ground.created(namespace, copied)
+        assert zones(seen) == [["a"]]
+        ownership = read_ownership(workload_from_manifest("VirtualMachine", seen))
+        assert (ownership.uid == seen["metadata"]["uid"]) is own
+
+
+def test_other_namespaces_and_objects_stay_as_they_are(ground: Ground) -> None:
+    namespace = "others"
+    policy_of(ground, namespace, PIN)
+    for where, name, labels_of_vm in (
+        (namespace, "b", {"app": "y"}),
+        (PLAIN, "a", {"app": "x"}),
+    ):
+        vm = objects.virtual_machine(name, where, labels=labels_of_vm)
+        seen = ground.created(where, vm)
+        assert "annotations" not in seen["metadata"]
+        assert zones(seen) == []
+
+
+def test_object_that_the_policy_cannot_read_is_created(ground: Ground) -> None:
+    """As shipped, a policy that fails is ignored: a tenant's odd object is no reason to refuse it."""
+    namespace = "odd"
+    ground.namespace(namespace)
+    members = new_members(
+        parsed([PIN], namespace=namespace), snapshot(namespaces=(Namespace(namespace),))
+    )
+    for manifest in mutating_policy(namespace, "default", members.members):
+        ground.write(manifest)
+    ground.wait_for_policies(int(time.time()))
+    for metadata in (None, {"labels": None}, {"labels": ["app"]}, {"labels": {"app": 1}}, "text"):
+        vm = objects.virtual_machine("b", namespace)
+        vm["spec"]["template"]["metadata"] = metadata
+        try:
+            ground.created(PLAIN, {**vm, "metadata": {"name": "b"}})
+        except ApiFailure:
+            continue
+        assert zones(ground.created(namespace, vm)) == []
+
+
+def test_warning_names_the_rule_set(ground: Ground) -> None:
+    namespace = "warned"
+    ground.namespace(namespace)
+    members = new_members(
+        parsed([PIN], namespace=namespace), snapshot(namespaces=(Namespace(namespace),))
+    )
+    for manifest in warning_policy(namespace, "default", members.members):
+        ground.write(manifest)
+    path, end = ground.api.path("VirtualMachine", namespace), time.monotonic() + PATIENCE
+    warning = ""
+    while not warning and time.monotonic() < end:
+        vm = objects.virtual_machine("a", namespace)
+        answer = ground.api.request("POST", path, vm, query={"dryRun": "All"})
+        warning = answer.headers.get("Warning", "")
+    assert "rules of the set default are about this object" in warning
+    vm = objects.virtual_machine("b", namespace)
+    answer = ground.api.request("POST", path, vm, query={"dryRun": "All"})
+    assert "Warning" not in answer.headers

@@ -165,8 +165,9 @@ def _stand_ins(selector: WorkloadSelector, names: t.Sequence[str]) -> list[Workl
     if selector.labels is None:
         return [_stand_in(selector, name, {}) for name in selector.names]
     labels = dict(selector.labels)
-    label = "-".join(("placement", *(f"{key}.{x}" for key, x in sorted(labels.items()))))
-    return [_stand_in(selector, f"{label}-{name}", labels) for name in names]
+    # No object can have such a name.
+    label = " ".join(("stand-in", *(f"{key}={x}" for key, x in sorted(labels.items()))))
+    return [_stand_in(selector, f"{label} {name}", labels) for name in names]
 
 
 def _stand_in(selector: WorkloadSelector, name: str, labels: dict[str, str]) -> Workload:
