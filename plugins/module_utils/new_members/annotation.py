@@ -22,7 +22,7 @@ NAME = 'object.metadata.?name.orValue("")'
 BEFORE = cel.variable("before")
 """The annotation as the policy of another rule set has left it; empty where there is none."""
 
-_TEXT = f'object.metadata.?annotations[?{cel.literal(RULES)}].orValue("")'
+TEXT = f'object.metadata.?annotations[?{cel.literal(RULES)}].orValue("")'
 _RULES, _CREATED = '"rules":{', '"created":['
 _TERMS = '"terms":['
 """Stands once in each rule."""
@@ -44,13 +44,8 @@ def lacks_rules_of(rule: RuleId) -> str:
     """Whether the object has no rules, or only those that policies of other rule sets have just given it. A clone has
     those of another object; what is restored, those of this rule set."""
     of_set = cel.literal(f'"{rule.namespace}/{rule.rule_set}/')
-    written = f"{_TEXT}.startsWith({_beginning()})"
-    return cel.any_of([f'{_TEXT} == ""', cel.all_of(written, f"!{_TEXT}.contains({of_set})")])
-
-
-def variables() -> dict[str, str]:
-    """What the others are made with."""
-    return {"before": _TEXT}
+    written = f"{TEXT}.startsWith({_beginning()})"
+    return cel.any_of([f'{TEXT} == ""', cel.all_of(written, f"!{TEXT}.contains({of_set})")])
 
 
 def has_term(effect: Effect) -> str:
@@ -90,17 +85,30 @@ def rule_text(rule: RuleId, content: t.Mapping[str, JSON], fingerprints: t.Seque
     return f"{begin} + {cel.joined(fingerprints)} + {end}"
 
 
-def annotation(rules: t.Sequence[str], created: t.Sequence[tuple[str, str]]) -> str:
-    """The text. `rules` are entries of a list, `created` pointers with the conditions under which they were created."""
+def texts(rules: t.Sequence[str], created: t.Sequence[tuple[str, str]]) -> dict[str, str]:
+    """The variables with its text. `rules` are entries of a list, `created` pointers with the conditions under which
+    they were created."""
     pointers = [cel.optional(condition, cel.literal(_json(x))) for x, condition in created]
-    ours, begin = cel.joined(rules), _beginning()
+    return {
+        "rules": cel.joined(rules),
+        "created": cel.list_of(pointers),
+        "annotation": cel.either(f'{BEFORE} == ""', _alone(), _beside_others()),
+    }
+
+
+def _alone() -> str:
     middle, end = cel.literal(f"}},{_CREATED}"), cel.literal("]}")
-    alone = f"{begin} + {ours} + {middle} + {cel.joined(pointers)} + {end}"
-    others = f'{BEFORE}.replace({cel.literal(_RULES)}, {cel.literal(_RULES)} + {ours} + ",", 1)'
-    kept = cel.optional(f"!{BEFORE}.endsWith({cel.literal(f'{_CREATED}]}}')})", '""')
-    added = cel.joined([kept, *pointers])
-    beside = f"{others}.substring(0, size({others}) - 2) + {added} + {end}"
-    return cel.either(f'{BEFORE} == ""', alone, beside)
+    return f'{_beginning()} + variables.rules + {middle} + variables.created.join(",") + {end}'
+
+
+def _beside_others() -> str:
+    """Ours before the rules of others, and what they created before what we did."""
+    begin = cel.literal(_RULES)
+    rules = f'{BEFORE}.replace({begin}, {begin} + variables.rules + ",", 1)'
+    nothing_before = f"{BEFORE}.endsWith({cel.literal(f'{_CREATED}]}}')})"
+    comma = cel.either(f"{nothing_before} || size(variables.created) == 0", '""', '","')
+    created = f'variables.created.join(",") + {cel.literal("]}")}'
+    return f"{rules}.substring(0, size({rules}) - 2) + {comma} + {created}"
 
 
 def operations() -> list[str]:

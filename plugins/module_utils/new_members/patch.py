@@ -11,7 +11,8 @@ The variables of the policy are, in their order:
     want_...                the terms that it is to get, by location
     new_...                 whether a map or list has to be made
     refused                 whether `rules` would refuse it: then nothing is written at all
-    annotation              the value of the annotation `placement.virt/rules`
+    rules, created          what these rules add to the annotation `placement.virt/rules`
+    annotation              the value of it
 
 The uid of an object is not known at admission (apiserver, pkg/registry/rest/create.go, BeforeCreate), so the annotation
 has its name (`rules/ownership`).
@@ -96,7 +97,7 @@ class _Expressions:
 
     def all(self) -> PolicyExpressions:
         variables = {
-            **annotation.variables(),
+            "before": annotation.TEXT,
             "template": self._by_kind(lambda kind: _object_part(kind.template)),
             "path": self._by_kind(lambda kind: cel.literal(str(Pointer(kind.template)))),
             **self._containers(),
@@ -107,7 +108,7 @@ class _Expressions:
             **{_wanted_name(location): self._wanted(location) for location in self._locations},
             **self._made(),
             "refused": cel.any_of(self._refusals()),
-            "annotation": self._annotation(),
+            **self._annotation(),
         }
         patch = cel.list_of([*self._operations(), *annotation.operations()])
         return PolicyExpressions(variables, cel.either("variables.refused", NO_LIST, patch))
@@ -209,7 +210,7 @@ class _Expressions:
         terms = f"{_list_at(NODE_TERMS)}.exists(term, {_has_entries('term')})"
         yield cel.all_of(refusing, f"{_at(NODE_REQUIRED)} != null", f"!{terms}")
 
-    def _annotation(self) -> str:
+    def _annotation(self) -> dict[str, str]:
         rules = [cel.optional(cel.variable(x.applies), self._rule_text(x)) for x in self._choices]
         marks = {
             f"{NODE_TERMS}/#/{IN_NODE_TERM[x]}": cel.all_of(self._filled([x]), _lacks_list(x))
@@ -221,7 +222,7 @@ class _Expressions:
             for pointer in self._pointers
             if _name("new", pointer) in self._made()
         }
-        return annotation.annotation(rules, sorted({**made, **marks}.items()))
+        return annotation.texts(rules, sorted({**made, **marks}.items()))
 
     def _rule_text(self, choice: Choice) -> str:
         """The rule in the annotation."""
