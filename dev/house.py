@@ -52,6 +52,7 @@ CAPABILITIES = (
     "capacity",
     "repository",
     "undo",
+    "new_members",
     "approval",
     "holds",
     "places",

@@ -33,6 +33,7 @@ PACKAGES = {
     "capacity": "may any one of some failures happen, and how many more VMs have room then",
     "repository": "lint of manifests in files and options: what they are, and what is found without a cluster",
     "undo": "which workloads go back to what they were before the last change of their rules, and by which writes",
+    "new_members": "the policy of the API server that gives workloads rules at their creation, in CEL",
     "holds": "the own rollout of a StatefulSet or pool, set aside while a rollout replaces its pods or moves its VMs",
     "places": "VMs that go to the nodes of a map: in which order, and why one cannot",
     "approval": "an approved plan: a rollout or a drain makes those of its moves that a new plan has, too",

@@ -14,7 +14,7 @@ import typing as t
 from ..model.json_pointer import ANNOTATIONS, JSON
 from ..model.kinds import RULES
 from ..model.rule import RuleId
-from ..rules.ownership import BY_NAME, MOST_RULES, VERSION
+from ..rules.ownership import BY_NAME, MOST_RULES, VERSION, OwnedRule
 from ..rules.term_slots import Effect, Fingerprint
 from . import cel
 
@@ -53,6 +53,11 @@ def has_term(effect: Effect) -> str:
     return f"{BEFORE}.contains({cel.literal(_fingerprint_begins(effect))})"
 
 
+def fingerprint_text(fingerprint: Fingerprint) -> str:
+    """The fingerprint with quotes."""
+    return cel.literal(_json(str(fingerprint)))
+
+
 def recorded_fingerprint(fingerprint: Fingerprint, otherwise: str) -> str:
     """The fingerprint as a rule of another set has it, with quotes."""
     begin = cel.literal(_fingerprint_begins(fingerprint.effect))
@@ -77,9 +82,9 @@ def too_many(applies: t.Iterable[str]) -> str:
     return f'{BEFORE} != "" && {others} + {ours} > {MOST_RULES}'
 
 
-def rule_text(rule: RuleId, content: t.Mapping[str, JSON], fingerprints: t.Sequence[str]) -> str:
-    """A rule in the annotation: its `content` without terms, and the expressions of their fingerprints, with quotes."""
-    rest = _json(content)[1:-1]
+def rule_text(rule: RuleId, stored: OwnedRule, fingerprints: t.Sequence[str]) -> str:
+    """A rule in the annotation: what is stored of it beside the terms, and entries with their fingerprints."""
+    rest = _json({key: x for key, x in stored.content().items() if key != "terms"})[1:-1]
     begin = cel.literal(f"{_json(str(rule))}:{{{_TERMS}")
     end = cel.literal(f"]{',' if rest else ''}{rest}}}")
     return f"{begin} + {cel.joined(fingerprints)} + {end}"

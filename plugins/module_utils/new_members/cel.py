@@ -92,6 +92,11 @@ def has_pair(map_: str, key: str, value: str) -> str:
     return all_of(f"{literal(key)} in {map_}", f"{map_}[{literal(key)}] == {literal(value)}")
 
 
+def part_of_object(parts: t.Iterable[str]) -> str:
+    """A part of the new object that each object of its kind has; the parts are identifiers."""
+    return ".".join(("dyn(object)", *parts))
+
+
 def is_filled(list_: str) -> str:
     return f"size({list_}) > 0"
 

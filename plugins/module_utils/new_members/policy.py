@@ -21,8 +21,9 @@ from ..rules.ownership import MOST_RULES
 from ..rules.term_slots import digest
 from . import cel
 from .annotation import lacks_rules_of
+from .choices import has_no_maker, is_chosen
 from .members import NewMember
-from .patch import chosen, policy_expressions
+from .patch import policy_expressions
 
 Spec = dict[str, JSON]
 
@@ -146,7 +147,8 @@ def _matches(namespace: str, members: t.Sequence[NewMember]) -> Spec:
         "matchConstraints": _constraints(namespace, members),
         "matchConditions": [
             {"name": "without-rules", "expression": lacks_rules_of(members[0].rule)},
-            {"name": "chosen", "expression": chosen(members)},
+            {"name": "not-made-by-another", "expression": has_no_maker()},
+            {"name": "chosen", "expression": is_chosen(members)},
         ],
     }
 
@@ -175,7 +177,7 @@ def _constraints(namespace: str, members: t.Iterable[NewMember]) -> JSON:
         "resourceRules": [
             {
                 "apiGroups": [kind.group],
-                "apiVersions": [kind.group_version.partition("/")[2]],
+                "apiVersions": [kind.group_version.partition("/")[2], *kind.older_versions],
                 "operations": ["CREATE"],
                 "resources": [kind.plural],
             }

@@ -1,0 +1,142 @@
+# Copyright (c) 2026, virt.placement contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Which rules choose a new object, and which of their terms does it get, in CEL?"""
+
+from __future__ import annotations
+
+import typing as t
+from dataclasses import dataclass
+
+from ..kinds.kind import Kind
+from ..kinds.registry import KINDS, RULE_KINDS
+from ..rules.term_slots import MAPS, Effect, TemplateTerm
+from . import annotation, cel
+from .members import NewMember
+from .places import at
+
+LABELS = cel.variable("labels")
+"""The labels of the template of the new object; a map."""
+
+
+@dataclass(frozen=True)
+class Choice:
+    """Objects that a rule chooses. The variable `name` says whether the new object is one of them, by the expression
+    `condition`."""
+
+    member: NewMember
+    name: str
+    condition: str
+
+    @property
+    def applies(self) -> str:
+        return cel.variable(self.name)
+
+    def meets(self, other: Choice) -> bool:
+        """Whether both may choose the same object."""
+        one, two = self.member, other.member
+        by_names = one.labels is None and two.labels is None
+        return one.kind is two.kind and not (by_names and {*one.names}.isdisjoint(two.names))
+
+
+class Occurrence(t.NamedTuple):
+    """A term of a rule. `earlier` are those of other rules with the same effect before it."""
+
+    term: TemplateTerm
+    choice: Choice
+    earlier: tuple[Occurrence, ...]
+
+    @property
+    def is_wanted(self) -> str:
+        """The rule applies, no rule before it has the same term, nor has one of another set; a key of a map is not
+        there already."""
+        conditions = [self.choice.applies]
+        if self.earlier:
+            conditions.append(cel.none_of([x.choice.applies for x in self.earlier]))
+        conditions.append(f"!{annotation.has_term(self.term.effect)}")
+        if self.term.location in MAPS:
+            conditions.append(f"!{_has_value(self.term)}")
+        return cel.all_of(*conditions)
+
+    @property
+    def fingerprint(self) -> str:
+        """The fingerprint of the term in the annotation, as an entry of a list: that of the first rule with the term,
+        which may be written in another way. A key of a map that is there already, and that no rule has set, is of no
+        rule."""
+        own = text = annotation.fingerprint_text(self.term.fingerprint)
+        for other in reversed(self.earlier):
+            form = annotation.fingerprint_text(other.term.fingerprint)
+            if form != own:
+                text = cel.either(other.choice.applies, form, text)
+        text = annotation.recorded_fingerprint(self.term.fingerprint, text)
+        if self.term.location not in MAPS:
+            return text
+        is_set = annotation.has_term(self.term.effect)
+        return cel.optional(cel.any_of([f"!{_has_value(self.term)}", is_set]), text)
+
+
+def choices_of(members: t.Iterable[NewMember]) -> tuple[Choice, ...]:
+    """The rules in their order. Where several parts of a rule choose an object, the first one counts."""
+    choices: list[Choice] = []
+    for number, member in enumerate(sorted(members, key=lambda member: member.rule)):
+        condition = cel.all_of(is_kind(member.kind), _chooses(member, LABELS))
+        choice = Choice(member, f"rule_{number}", condition)
+        parts = [x for x in choices if x.member.rule == member.rule and x.meets(choice)]
+        if parts:
+            others = cel.none_of([x.applies for x in parts])
+            choice = Choice(member, choice.name, cel.all_of(condition, others))
+        choices.append(choice)
+    return tuple(choices)
+
+
+def occurrences_of(choices: t.Iterable[Choice]) -> tuple[Occurrence, ...]:
+    """Each term of each rule, terms with the same effect once in a rule."""
+    by_effect: dict[Effect, list[Occurrence]] = {}
+    occurrences = []
+    for choice in choices:
+        terms: dict[Effect, TemplateTerm] = {}
+        for term in choice.member.terms:
+            terms.setdefault(term.effect, term)
+        for effect, term in terms.items():
+            same = by_effect.setdefault(effect, [])
+            earlier = tuple(x for x in same if x.choice.meets(choice))
+            same.append(Occurrence(term, choice, earlier))
+            occurrences.append(same[-1])
+    return tuple(occurrences)
+
+
+def is_chosen(members: t.Iterable[NewMember]) -> str:
+    """Whether a rule chooses the new object, without variables. A part that fails, as for labels that are no map,
+    leaves the others."""
+    return cel.any_of(cel.all_of(is_kind(x.kind), _chooses(x, _labels_of(x.kind))) for x in members)
+
+
+def has_no_maker() -> str:
+    """Whether the new object gets its template from no other workload, as a VM of a pool does: the rule is for the
+    pool."""
+    makers = cel.texts(kind.name for kind in KINDS.values() if kind.makes in RULE_KINDS)
+    owners = "object.metadata.?ownerReferences.orValue([])"
+    return f"!{owners}.exists(owner, owner.kind in {makers})"
+
+
+def is_kind(kind: Kind) -> str:
+    """Whether the new object is of this kind."""
+    return f"request.kind.kind == {cel.literal(kind.name)}"
+
+
+def _chooses(member: NewMember, labels: str) -> str:
+    """Whether names or labels choose the new object."""
+    if member.labels is None:
+        return f"{annotation.NAME} in {cel.texts(member.names)}"
+    pairs = [cel.has_pair(labels, key, x) for key, x in sorted(member.labels.items())]
+    return cel.all_of(*pairs)
+
+
+def _labels_of(kind: Kind) -> str:
+    return f"{cel.part_of_object(kind.template)}.?metadata.?labels.orValue({{}})"
+
+
+def _has_value(term: TemplateTerm) -> str:
+    """Whether a map of the template has this value of a key."""
+    map_ = at(MAPS[term.location])
+    pair = cel.has_pair(map_, term.value["key"], term.value["value"])
+    return f"({map_} != null && {pair})"
