@@ -138,16 +138,20 @@ class RandomSet(t.NamedTuple):
 
 @st.composite
 def random_sets(draw: t.Any) -> RandomSet:
-    rules = draw(strategies.rule_maps)
-    all_parts = {rule: draw(st.lists(parts, min_size=1, max_size=5)) for rule in rules}
+    """Most rules are about the same objects, so that their terms meet."""
+    rules = draw(
+        st.dictionaries(strategies.rule_ids, strategies.term_lists, min_size=2, max_size=3)
+    )
+    kind = draw(st.sampled_from(RULE_KINDS))
+    common = st.sampled_from((Part(kind, NAMES, None), Part(kind, (), {"app": "a"})))
+    all_parts = {rule: [draw(common), *draw(st.lists(parts, max_size=2))] for rule in rules}
+    of_other_parts = [part for listed in all_parts.values() for part in listed[1:]]
+    about = [Part(kind, NAMES, {"app": "a"})] * 4 + of_other_parts
     return RandomSet(
         rules,
         all_parts,
         {rule: draw(allowed) for rule in rules},
-        [
-            draw(objects_of([y for x in all_parts.values() for y in x]))
-            for _number in range(OBJECTS)
-        ],
+        [draw(objects_of(about)) for _number in range(OBJECTS)],
     )
 
 
@@ -156,9 +160,8 @@ def objects_of(draw: t.Any, chosen_by: list[Part]) -> tuple[str, str, Object]:
     """An object that one of the parts may choose."""
     part, template = draw(st.sampled_from(chosen_by)), copy.deepcopy(draw(strategies.templates))
     if part.labels is not None and draw(st.integers(0, 3)):
-        template["metadata"] = {
-            "labels": {**template.get("metadata", {}).get("labels", {}), **part.labels}
-        }
+        present = template.get("metadata", {}).get("labels", {})
+        template["metadata"] = {"labels": {**present, **part.labels}}
     name = draw(st.sampled_from(("c", "", "a", *part.names, *part.names)))
     return part.kind, name, template
 

@@ -112,13 +112,12 @@ def _terms(
     """The terms of each rule, with this many stand-ins for each choice by labels. None where stand-ins of one choice
     get different terms, or workloads that the rule names cannot be read."""
     named = [x.selector for listed in references.values() for x in listed]
-    added = {
-        workload.ref: workload
-        for selector in named
-        for workload in _stand_ins(selector, stand_ins)
-        if workload.ref not in snapshot.workloads_by_ref
-    }
-    view = view_of(replace(snapshot, workloads=(*snapshot.workloads, *added.values())))
+    workloads, present = [*snapshot.workloads], {*snapshot.workloads_by_ref}
+    for workload in (x for selector in named for x in _stand_ins(selector, stand_ins)):
+        if workload.ref not in present:
+            present.add(workload.ref)
+            workloads.append(workload)
+    view = view_of(replace(snapshot, workloads=tuple(workloads)))
     selectors = GroupSelectorBuilder(view, OwnershipIndex.of(view).ownership)
     terms: dict[RuleId, TermsOfNames | None] = {}
     for rule in rules:

@@ -26,7 +26,7 @@ def at(pointer: Pointer) -> str:
 
 
 def list_at(pointer: Pointer) -> str:
-    """The list at a pointer; empty where it is missing."""
+    """The list at a pointer; one without entries where it is missing."""
     return cel.either(f"{at(pointer)} == null", NO_LIST, at(pointer))
 
 

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import re
 import typing as t
 
 import pytest
@@ -212,3 +213,46 @@ def test_write_for_which_the_annotations_have_no_room_is_refused_before_it() -> 
     (error,) = raised.value.errors
     assert "the annotations of VirtualMachine shop/db would have " in str(error)
     assert "at most 262144 are possible; the largest: example.com/text 262016, " in str(error)
+
+
+FIELD = {"key": "metadata.name", "operator": "In", "values": ["w1"]}
+OTHER_FIELD = {**FIELD, "values": ["w2"]}
+
+
+@pytest.mark.parametrize(
+    ("terms", "mark"),
+    [
+        ([{"matchFields": [FIELD]}, {"matchFields": [FIELD]}], r"#/matchExpressions"),
+        ([*in_zones("b"), {"matchFields": [FIELD]}], r"#/matchExpressions"),
+        (
+            [{"matchFields": [FIELD], "matchExpressions": []}, {"matchFields": [OTHER_FIELD]}],
+            r"#[0-9a-f]{10}/matchExpressions",
+        ),
+        ([{"matchFields": [FIELD], "matchExpressions": []}], ""),
+        (in_zones("b"), ""),
+    ],
+)
+def test_list_that_a_rule_adds_to_node_terms_goes_with_it(terms: JSON, mark: str) -> None:
+    """It is told from an empty list of others by a digest, where there is one."""
+    machine = vm("db", placement=node_affinity(terms))
+    manifest = after(machine, {**DB, "run_on": {"zone": "a"}})
+    created = [
+        text for text in read_ownership(workload(manifest)).created if "nodeSelectorTerms/" in text
+    ]
+    assert len(created) == bool(mark)
+    assert all(re.search(rf"/nodeSelectorTerms/{mark}$", text) for text in created)
+
+    taken_out = merged(workload(manifest), {"name": "r"}, state="absent")
+
+    assert taken_out.after == node_affinity(terms)
+
+
+def test_list_that_a_rule_added_is_forgotten_while_another_rule_stays() -> None:
+    other = {"name": "s", "workloads": ["db"], "terms": node_affinity([{"matchFields": [FIELD]}])}
+    manifest = after(
+        vm("db", placement=node_affinity([{"matchFields": [FIELD]}])),
+        {**DB, "run_on": {"zone": "a"}},
+        other,
+    )
+    taken_out = merged(workload(manifest), {"name": "r"}, state="absent")
+    assert not [text for text in taken_out.ownership.created if "#" in text]

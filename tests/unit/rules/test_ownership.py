@@ -317,3 +317,26 @@ def test_number_of_a_change_ends_at_the_most_that_is_read() -> None:
     )
     there = _machine(undo=record.text())
     assert change_of_request("shop/default", "b", [there], "").number == MOST_CHANGES
+
+
+@pytest.mark.parametrize(
+    ("uid", "rule", "is_own"),
+    [
+        ("uid-a", ONE, True),
+        ("name:a", ONE, True),
+        ("name:", ONE, True),
+        ("name:b", ONE, False),
+        ("name:a", RuleId("other", "s", "one"), False),
+        ("name:", RuleId("other", "s", "one"), False),
+        ("", ONE, False),
+        ("a", ONE, False),
+    ],
+)
+def test_annotation_without_a_uid_is_of_the_object_of_its_name(
+    uid: str, rule: RuleId, is_own: bool
+) -> None:
+    """A policy writes it before the object has a uid. A copy has another name, or is in another namespace."""
+    written = Ownership(uid, {rule: OwnedRule((MARK,), PIN)})
+    read = read_ownership(_machine(rules=written.text()))
+    assert (read.uid == "uid-a") is is_own
+    assert set(read.rules) == ({rule} if rule.namespace == "shop" else set())
