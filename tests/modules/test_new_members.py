@@ -722,3 +722,16 @@ def test_warning_names_the_rule_set(ground: Ground) -> None:
     vm = objects.virtual_machine("b", namespace)
     answer = ground.api.request("POST", path, vm, query={"dryRun": "All"})
     assert "Warning" not in answer.headers
+
+
+@pytest.mark.parametrize(
+    ("owner", "has_rule"), [("VirtualMachinePool", False), ("KubevirtMachine", True)]
+)
+def test_vm_of_a_pool_is_left_to_its_pool(ground: Ground, owner: str, has_rule: bool) -> None:
+    """KubeVirt writes the template of the pool into it; Cluster API never changes that of its VMs."""
+    namespace = "owned"
+    policy_of(ground, namespace, PIN)
+    reference = {"apiVersion": "x/v1", "kind": owner, "name": "p", "uid": "1", "controller": True}
+    vm = objects.virtual_machine("a", namespace)
+    vm["metadata"]["ownerReferences"] = [reference]
+    assert zones(ground.created(namespace, vm)) == ([["a"]] if has_rule else [])

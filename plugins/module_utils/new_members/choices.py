@@ -19,7 +19,7 @@ LABELS = cel.variable("labels")
 
 
 @dataclass(frozen=True)
-class Choice:
+class RuleChoice:
     """Objects that a rule chooses. The variable `name` says whether the new object is one of them, by the expression
     `condition`."""
 
@@ -31,7 +31,7 @@ class Choice:
     def applies(self) -> str:
         return cel.variable(self.name)
 
-    def meets(self, other: Choice) -> bool:
+    def meets(self, other: RuleChoice) -> bool:
         """Whether both may choose the same object."""
         one, two = self.member, other.member
         by_names = one.labels is None and two.labels is None
@@ -42,7 +42,7 @@ class Occurrence(t.NamedTuple):
     """A term of a rule. `earlier` are those of other rules with the same effect before it."""
 
     term: TemplateTerm
-    choice: Choice
+    choice: RuleChoice
     earlier: tuple[Occurrence, ...]
 
     @property
@@ -74,21 +74,21 @@ class Occurrence(t.NamedTuple):
         return cel.optional(cel.any_of([f"!{_has_value(self.term)}", is_set]), text)
 
 
-def choices_of(members: t.Iterable[NewMember]) -> tuple[Choice, ...]:
+def choices_of(members: t.Iterable[NewMember]) -> tuple[RuleChoice, ...]:
     """The rules in their order. Where several parts of a rule choose an object, the first one counts."""
-    choices: list[Choice] = []
+    choices: list[RuleChoice] = []
     for number, member in enumerate(sorted(members, key=lambda member: member.rule)):
         condition = cel.all_of(is_kind(member.kind), _chooses(member, LABELS))
-        choice = Choice(member, f"rule_{number}", condition)
+        choice = RuleChoice(member, f"rule_{number}", condition)
         parts = [x for x in choices if x.member.rule == member.rule and x.meets(choice)]
         if parts:
             others = cel.none_of([x.applies for x in parts])
-            choice = Choice(member, choice.name, cel.all_of(condition, others))
+            choice = RuleChoice(member, choice.name, cel.all_of(condition, others))
         choices.append(choice)
     return tuple(choices)
 
 
-def occurrences_of(choices: t.Iterable[Choice]) -> tuple[Occurrence, ...]:
+def occurrences_of(choices: t.Iterable[RuleChoice]) -> tuple[Occurrence, ...]:
     """Each term of each rule, terms with the same effect once in a rule."""
     by_effect: dict[Effect, list[Occurrence]] = {}
     occurrences = []
