@@ -32,6 +32,9 @@ from ansible_collections.virt.placement.plugins.module_utils.model.manifests imp
     workload_from_manifest,
 )
 from ansible_collections.virt.placement.plugins.module_utils.model.objects import Namespace, Ref
+from ansible_collections.virt.placement.plugins.module_utils.model.placement_manifests import (
+    REQUIRED,
+)
 from ansible_collections.virt.placement.plugins.module_utils.model.rule import (
     Rule,
     RuleId,
@@ -137,12 +140,11 @@ class RandomSet(t.NamedTuple):
 
 
 @st.composite
-def random_sets(draw: t.Any) -> RandomSet:
-    """Most rules are about the same objects, so that their terms meet."""
+def random_sets(draw: t.Any, kind: str) -> RandomSet:
+    """Most rules are about the same objects of the kind, so that their terms meet."""
     rules = draw(
         st.dictionaries(strategies.rule_ids, strategies.term_lists, min_size=2, max_size=3)
     )
-    kind = draw(st.sampled_from(RULE_KINDS))
     common = st.sampled_from((Part(kind, NAMES, None), Part(kind, (), {"app": "a"})))
     all_parts = {rule: [draw(common), *draw(st.lists(parts, max_size=2))] for rule in rules}
     of_other_parts = [part for listed in all_parts.values() for part in listed[1:]]
@@ -167,22 +169,23 @@ def objects_of(draw: t.Any, chosen_by: list[Part]) -> tuple[str, str, Object]:
 
 
 def examples(count: int, number: int) -> list[RandomSet]:
-    """That many random rule sets with objects, the same ones for the same number."""
+    """That many random rule sets with objects, as many for each kind; the same ones for the same number."""
     collected: list[RandomSet] = []
+    for kind in RULE_KINDS:
 
-    @seed(number)
-    @settings(
-        max_examples=count,
-        phases=[Phase.generate],
-        database=None,
-        deadline=None,
-        suppress_health_check=list(HealthCheck),
-    )
-    @given(random_sets())
-    def collect(example: RandomSet) -> None:
-        collected.append(example)
+        @seed(number)
+        @settings(
+            max_examples=max(1, count // len(RULE_KINDS)),
+            phases=[Phase.generate],
+            database=None,
+            deadline=None,
+            suppress_health_check=list(HealthCheck),
+        )
+        @given(random_sets(kind))
+        def collect(example: RandomSet) -> None:
+            collected.append(example)
 
-    collect()
+        collect()
     return collected
 
 
@@ -735,3 +738,38 @@ def test_vm_of_a_pool_is_left_to_its_pool(ground: Ground, owner: str, has_rule: 
     vm = objects.virtual_machine("a", namespace)
     vm["metadata"]["ownerReferences"] = [reference]
     assert zones(ground.created(namespace, vm)) == ([["a"]] if has_rule else [])
+
+
+W1, W2 = ({"key": "metadata.name", "operator": "In", "values": [name]} for name in ("w1", "w2"))
+
+
+@pytest.mark.parametrize(
+    ("terms", "is_written"),
+    [
+        ([{"matchFields": [W1]}, {"matchFields": [W2]}], True),
+        ([{"matchFields": [W1], "matchExpressions": []}], True),
+        ([{"matchFields": [W1], "matchExpressions": []}, {"matchFields": [W2]}], False),
+        ([{"matchFields": []}, {}], False),
+        ([{"matchFields": [W1]}, {}], True),
+    ],
+)
+def test_node_terms_of_others(ground: Ground, terms: list[Object], is_written: bool) -> None:
+    """Nothing is written where all of them are empty, and where the annotation would need a digest."""
+    namespace = "node-terms"
+    policy_of(ground, namespace, PIN)
+    vm = objects.virtual_machine("a", namespace)
+    template: Object = vm["spec"]["template"]
+    required: Object = {"nodeSelectorTerms": terms}
+    template["spec"]["affinity"] = {"nodeAffinity": {REQUIRED: required}}
+    made = ground.created(namespace, vm)
+    after = NODE_TERMS.read(made["spec"]["template"])
+    assert (RULES in made["metadata"].get("annotations", {})) is is_written
+    if not is_written:
+        assert after == terms
+        return
+    for before, term in zip(terms, after, strict=True):
+        if before:
+            expressions = [{"key": ZONE, "operator": "In", "values": ["a"]}]
+            assert term == {**before, "matchExpressions": expressions}
+        else:
+            assert term == {}
