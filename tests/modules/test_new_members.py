@@ -258,7 +258,9 @@ def is_refused(merged: Merged, members: t.Sequence[NewMember]) -> bool:
     )
 
 
-def left_alone(template: Object, wanted: RequestedRules, after: Object) -> bool:
+def left_alone(
+    template: t.Mapping[str, t.Any], wanted: RequestedRules, after: t.Mapping[str, t.Any]
+) -> bool:
     """Where the policy writes nothing, and rules would: required pod affinity that means the same but is written in
     another way, and node terms of which one lacks a list and another has an empty one."""
     affinity = LISTS[TermLocation.AFFINITY].read(after, None) or []
