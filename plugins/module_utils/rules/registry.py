@@ -14,7 +14,7 @@ if t.TYPE_CHECKING:
     from .rules_plan import Restoration
     from .rules_request import RulesRequest
 
-    PolicyOfRules = t.Callable[[RulesRequest, Snapshot], PolicyPlan]
+    PolicyOfRules = t.Callable[[RulesRequest, Snapshot, t.Mapping[str, t.Any] | None], PolicyPlan]
 
 
 def _undo() -> Restoration:

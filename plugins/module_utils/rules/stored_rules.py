@@ -110,7 +110,7 @@ def _kind(kind: str) -> Declaration:
     return {} if kind == DEFAULT_KIND else {"kind": kind}
 
 
-def _label_keys(options: Declaration) -> t.Iterator[str]:
+def label_keys(options: Declaration) -> t.Iterator[str]:
     """The label keys of stored options: a key without a prefix is no name of a topology key there."""
     for value in options.values():
         if isinstance(value, dict):
@@ -156,12 +156,12 @@ class StoredRules:
             [{**options, **beside}],
             namespace=rule.namespace,
             rule_set=rule.rule_set,
-            topology=Topology({key: key for key in _label_keys(options)}),
+            topology=Topology({key: key for key in label_keys(options)}),
         )
         # A key without a prefix may be the name of another key.
         if parsed.faults or any(
             topology.name_of(x) == x != topology.keys.get(x, x)
-            for x in _label_keys({k: v for k, v in options.items() if k not in ("label", "terms")})
+            for x in label_keys({k: v for k, v in options.items() if k not in ("label", "terms")})
         ):
             return None
         resting = {} if enabled else {"enabled": False}

@@ -1,0 +1,59 @@
+# Copyright (c) 2026, virt.placement contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Which rules was a policy made from?
+
+Its annotation `placement.virt/rules` has them as the option `rules` takes them, with full label keys. A task that lists
+some rules of a set finds the others there: a rule without a workload is written nowhere else.
+"""
+
+from __future__ import annotations
+
+import json
+import typing as t
+
+from ..model.json_pointer import ANNOTATIONS, JSON
+from ..model.json_text import DamagedAnnotation, read_annotation
+from ..model.kinds import RULES
+from ..model.rule import Rule, WorkloadSelector
+from ..model.topology import Topology
+from ..rules.ownership import VERSION
+from ..rules.parse import read_rules
+from ..rules.stored_rules import label_keys, options_of
+
+_FULL_KEYS = Topology({})
+
+
+def rules_text(rules: t.Iterable[Rule]) -> str:
+    """The annotation's value."""
+    content = {"version": VERSION, "rules": [_declaration(rule) for rule in rules]}
+    return json.dumps(content, separators=(",", ":"))
+
+
+def rules_of_policy(
+    policy: t.Mapping[str, JSON], namespace: str, rule_set: str
+) -> tuple[Rule, ...] | None:
+    """The rules of a policy; None where its annotation cannot be read."""
+    text = (ANNOTATIONS / RULES).read(policy, None)
+    try:
+        content = read_annotation(str(text))
+        declared: list[JSON] = content["rules"] if content["version"] == VERSION else []
+        keys = {key: key for rule in declared for key in label_keys(rule)}
+    except (DamagedAnnotation, KeyError, TypeError, AttributeError):
+        return None
+    found = read_rules(declared, namespace=namespace, rule_set=rule_set, topology=Topology(keys))
+    return None if found.faults or not declared else found.rules
+
+
+def _declaration(rule: Rule) -> JSON:
+    more: dict[str, JSON] = {} if rule.enabled else {"enabled": False}
+    if rule.allow_findings:
+        more["allow_findings"] = sorted(rule.allow_findings)
+    workloads = [_selector(selector) for selector in rule.workloads]
+    return {"name": rule.id.name, "workloads": workloads, **options_of(rule, _FULL_KEYS), **more}
+
+
+def _selector(selector: WorkloadSelector) -> JSON:
+    chosen: JSON = {"names": list(selector.names)}
+    if selector.labels is not None:
+        chosen = {"labels": dict(selector.labels)}
+    return {"kind": selector.kind, **chosen}
