@@ -86,6 +86,8 @@ KINDS: t.Final[dict[str, Kind]] = {
     **_group("apiregistration.k8s.io/v1", APIService="apiservices", namespaced=False),
     **_group(
         "admissionregistration.k8s.io/v1",
+        MutatingAdmissionPolicy="mutatingadmissionpolicies",
+        MutatingAdmissionPolicyBinding="mutatingadmissionpolicybindings",
         MutatingWebhookConfiguration="mutatingwebhookconfigurations",
         ValidatingWebhookConfiguration="validatingwebhookconfigurations",
         ValidatingAdmissionPolicy="validatingadmissionpolicies",

@@ -34,6 +34,7 @@ EVERYTHING_READ = {
     "limitranges": "",
     "mutatingwebhookconfigurations": "admissionregistration.k8s.io",
     "mutatingadmissionpolicies": "admissionregistration.k8s.io",
+    "mutatingadmissionpolicybindings": "admissionregistration.k8s.io",
     "validatingadmissionpolicies": "admissionregistration.k8s.io",
     "validatingadmissionpolicybindings": "admissionregistration.k8s.io",
     "kubevirts": "kubevirt.io",

@@ -406,6 +406,7 @@ _PLURALS = {
     "leases",
     "limitranges",
     "mutatingadmissionpolicies",
+    "mutatingadmissionpolicybindings",
     "mutatingwebhookconfigurations",
     "namespaces",
     "nodes",
@@ -454,7 +455,8 @@ def _is_selected(item: Object, query: t.Mapping[str, str]) -> bool:
     labels = item["metadata"].get("labels") or {}
     pairs = [part.partition("=") for part in query.get("labelSelector", "").split(",") if part]
     fields = [part.partition("=") for part in query.get("fieldSelector", "").split(",") if part]
-    return all(labels.get(key) == value for key, _equals, value in pairs) and all(
+    has = (labels.get(x) == value if equals else x in labels for x, equals, value in pairs)
+    return all(has) and all(
         (_field(item, path.rstrip("!")) == value) != path.endswith("!")
         for path, _equals, value in fields
     )

@@ -21,6 +21,7 @@ from .rendering import one_line
 
 if t.TYPE_CHECKING:  # a task that reads no quota loads no arithmetic of quotas
     from .admission import LimitRange, PodMutator, PodValidator
+    from .admission_policy import AdmissionPolicy
     from .budget import DisruptionBudget
     from .quota import Quota
     from .storage import ClaimKey, ClaimState
@@ -384,6 +385,10 @@ class Snapshot:
     """Read where a forecast creates pods; None where they could not be read."""
     pod_validators: tuple[PodValidator, ...] | None = ()
     """As `pod_mutators`: what may refuse new pods."""
+    policies: tuple[AdmissionPolicy, ...] | None = None
+    """Those of rule sets in the namespaces that were read; None where they were not read, or some could not be."""
+    policy_gaps: tuple[Unreadable, ...] = ()
+    """Why some of them could not be read. They are no part of `unreadable`: no verdict depends on them."""
     default_priority_class: str | None = ""
     """The PriorityClass of a new pod that names none, read where a quota asks for one; None where it could not be
     read."""

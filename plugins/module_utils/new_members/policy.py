@@ -12,8 +12,8 @@ import json
 import re
 import typing as t
 
+from ..model.admission_policy import DIGEST, MUTATING, NAMESPACE, POLICY_API, RULE_SET, VALIDATING
 from ..model.json_pointer import JSON
-from ..model.kinds import PREFIX
 from ..model.obstacle import NO_POLICY, Obstacle
 from ..model.rule import RuleId
 from ..model.snapshot import Platform
@@ -27,20 +27,11 @@ from .patch import policy_expressions
 
 Spec = dict[str, JSON]
 
-RULE_SET = f"{PREFIX}rule-set"
-"""Annotation of a policy: namespace and name of its rule set."""
-
-DIGEST = f"{PREFIX}digest"
-"""Annotation of a policy: what it was made from."""
-
 MUTATES_SINCE = (1, 36)
 """First Kubernetes that serves MutatingAdmissionPolicy as v1, and by default (KEP 3962)."""
 
 WARNS_SINCE = (1, 30)
 """First Kubernetes that serves ValidatingAdmissionPolicy as v1 (KEP 3488)."""
-
-_API = "admissionregistration.k8s.io/v1"
-
 
 MOST_BYTES = 1_000_000
 """Of a policy as JSON: etcd takes requests of 1.5 MiB, and the API server adds who manages which field."""
@@ -124,7 +115,7 @@ def mutating_policy(
         ],
         "mutations": [{"patchType": "JSONPatch", "jsonPatch": {"expression": expressions.patch}}],
     }
-    return _with_binding("MutatingAdmissionPolicy", namespace, rule_set, spec, {})
+    return _with_binding(MUTATING, namespace, rule_set, spec, {})
 
 
 def warning_policy(
@@ -137,7 +128,7 @@ def warning_policy(
         "validations": [{"expression": cel.NEVER, "message": message}],
     }
     actions = {"validationActions": ["Warn", "Audit"]}
-    return _with_binding("ValidatingAdmissionPolicy", namespace, rule_set, spec, actions)
+    return _with_binding(VALIDATING, namespace, rule_set, spec, actions)
 
 
 def _matches(namespace: str, members: t.Sequence[NewMember]) -> Spec:
@@ -159,12 +150,13 @@ def _with_binding(
     name = policy_name(namespace, rule_set)
     metadata = {
         "name": name,
+        "labels": {NAMESPACE: namespace},
         "annotations": {RULE_SET: f"{namespace}/{rule_set}", DIGEST: digest(spec, 12)},
     }
     binding = {"policyName": name, **options}
     return (
-        {"apiVersion": _API, "kind": kind, "metadata": metadata, "spec": spec},
-        {"apiVersion": _API, "kind": f"{kind}Binding", "metadata": metadata, "spec": binding},
+        {"apiVersion": POLICY_API, "kind": kind, "metadata": metadata, "spec": spec},
+        {"apiVersion": POLICY_API, "kind": f"{kind}Binding", "metadata": metadata, "spec": binding},
     )
 
 

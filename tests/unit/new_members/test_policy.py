@@ -10,12 +10,12 @@ import typing as t
 
 import pytest
 
+from ansible_collections.virt.placement.plugins.module_utils.model.admission_policy import DIGEST
 from ansible_collections.virt.placement.plugins.module_utils.new_members.members import (
     NewMember,
     new_members,
 )
 from ansible_collections.virt.placement.plugins.module_utils.new_members.policy import (
-    DIGEST,
     mutating_policy,
     policy_name,
     warning_policy,
