@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import collections
 import copy
+import itertools
 import json
 import os
 import time
@@ -97,6 +98,7 @@ OBJECTS = 5
 SEED = int(os.environ.get("PLACEMENT_SEED", "1"))
 CHANGE = RuleSetChange("shop/default", 1, "")
 PATIENCE = 60
+_NUMBERS = itertools.count()
 OUTCOMES = ("same", "no_rule", "refused", "left_alone", "invalid")
 """The object is as rules would write it; no rule is about it; rules would refuse it; the policy writes nothing where
 rules would, as in `left_alone`; the API server refuses it without a policy, too."""
@@ -314,18 +316,37 @@ class Ground(t.NamedTuple):
         answer = self.api.request("POST", path, manifest, query={"dryRun": "All"})
         return t.cast(Object, answer.json())
 
-    def wait_for_policies(self, number: int) -> None:
-        """A policy that is written last is in force."""
-        name, rule = f"last-{number}", RuleId(f"last-{number}", "default", "last")
+    def wait_for_policies(self) -> None:
+        """All policies that were written are in force, for each kind.
+
+        The API server reads the list of bindings and then one policy after the other, without waiting for either
+        (apiserver, pkg/admission/plugin/policy/generic/policy_source.go, calculatePolicyData): the last policy may be
+        in force before another one. It has read them all when one is in force that was written later.
+        """
+        for _pass in range(2):
+            self._wait_for_another()
+
+    def _wait_for_another(self) -> None:
+        """A policy that is written now is in force. Until the API server has the schema of a kind, it answers that the
+        kind is unavailable (mutating/patch/typeconverter.go)."""
+        name = f"last-{next(_NUMBERS)}"
         self.namespace(name)
-        kind = KINDS["VirtualMachine"]
-        self.add_policy(name, [NewMember(rule, kind, (), OwnedRule(declared="{}"), ("a",))])
+        owned, rule = OwnedRule(declared="{}"), RuleId(name, "default", "last")
+        self.add_policy(name, [NewMember(rule, KINDS[kind], (), owned, ("a",)) for kind in MAKERS])
         end = time.monotonic() + PATIENCE
-        while RULES not in self.created(name, objects.virtual_machine("a", name))["metadata"].get(
-            "annotations", {}
-        ):
-            assert time.monotonic() < end
-            time.sleep(0.1)
+        for make in MAKERS.values():
+            while not self._is_in_force(name, make("a", name)):
+                assert time.monotonic() < end
+                time.sleep(0.1)
+
+    def _is_in_force(self, namespace: str, manifest: Object) -> bool:
+        try:
+            metadata = self.created(namespace, manifest)["metadata"]
+        except ApiFailure as failure:
+            if failure.status != 503:
+                raise
+            return False
+        return RULES in metadata.get("annotations", {})
 
 
 @pytest.fixture(scope="module")
@@ -363,7 +384,7 @@ def compare(ground: Ground, count: int, number: int, sets: t.Sequence[str] = (""
         ground.namespace(f"{prefix}-{index}")
         for members in of_example:
             ground.add_policy(f"{prefix}-{index}", members)
-    ground.wait_for_policies(int(time.time()))
+    ground.wait_for_policies()
     compared = Compared(collections.Counter(), [])
     for index, (example, of_example) in enumerate(zip(tried, by_set, strict=True)):
         for kind, name, template in example.objects:
@@ -571,7 +592,7 @@ def test_policy_of_declared_rules_writes_what_a_task_writes(ground: Ground) -> N
     for example in tried:
         ground.namespace(example.namespace)
         ground.add_policy(example.namespace, example.members.members)
-    ground.wait_for_policies(int(time.time()))
+    ground.wait_for_policies()
     outcomes: collections.Counter[tuple[str, str]] = collections.Counter()
     differences = []
     for example in tried:
@@ -600,11 +621,18 @@ def policy_of(ground: Ground, namespace: str, *rules: Object) -> tuple[NewMember
     of_namespace = (Namespace(namespace),)
     members = new_members(parsed(rules, namespace=namespace), snapshot(namespaces=of_namespace))
     ground.add_policy(namespace, members.members)
-    ground.wait_for_policies(int(time.time()))
+    ground.wait_for_policies()
     return members.members
 
 
 PIN: Object = {"name": "pin", "run_on": {ZONE: "a"}, "workloads": ["a", {"labels": {"app": "x"}}]}
+
+
+@pytest.fixture(scope="module")
+def pinned(ground: Ground) -> str:
+    """A namespace with the policy of the rule PIN in force."""
+    policy_of(ground, "pinned", PIN)
+    return "pinned"
 
 
 def zones(manifest: Object) -> list[t.Any]:
@@ -626,7 +654,7 @@ def test_texts_of_tenants_are_written_as_they_are(ground: Ground) -> None:
     by_name = NewMember(rule, VM, terms, owned, (HOSTILE, "a"))
     by_labels = NewMember(rule, VM, terms, owned, labels={HOSTILE: HOSTILE})
     ground.add_policy(namespace, [by_name, by_labels])
-    ground.wait_for_policies(int(time.time()))
+    ground.wait_for_policies()
     made = ground.created(namespace, objects.virtual_machine("a", namespace))
     assert made["spec"]["template"]["metadata"]["labels"] == {"mine": HOSTILE}
     assert made["spec"]["template"]["spec"]["tolerations"][0]["key"] == HOSTILE
@@ -636,13 +664,11 @@ def test_texts_of_tenants_are_written_as_they_are(ground: Ground) -> None:
     assert "annotations" not in ground.created(namespace, other)["metadata"]
 
 
-def test_rule_that_was_removed_does_not_come_back(ground: Ground) -> None:
+def test_rule_that_was_removed_does_not_come_back(ground: Ground, pinned: str) -> None:
     """Neither by a PUT, nor by server-side apply of another client; a client that applies what it declares keeps the
     terms of the policy."""
-    namespace = "updated"
-    policy_of(ground, namespace, PIN)
-    api, vm = ground.api, objects.virtual_machine("a", namespace)
-    path = f"{api.path('VirtualMachine', namespace)}/a"
+    api, vm = ground.api, objects.virtual_machine("updated", pinned, labels={"app": "x"})
+    path = f"{api.path('VirtualMachine', pinned)}/updated"
     apply = {"fieldManager": "gitops", "force": "true"}
     for _again in range(2):
         api.request("PATCH", path, vm, query=apply, content_type="application/apply-patch+yaml")
@@ -650,7 +676,7 @@ def test_rule_that_was_removed_does_not_come_back(ground: Ground) -> None:
         assert zones(made) == [["a"]]
         assert made["metadata"]["generation"] == 1
     workload_of_vm = workload_from_manifest("VirtualMachine", made)
-    rule = RuleId(namespace, "default", "pin")
+    rule = RuleId(pinned, "default", "pin")
     removed = merge(workload_of_vm, RequestedRules({rule: None}, CHANGE)).write
     assert removed is not None
     api.put(path, applied(made, removed))
@@ -659,28 +685,24 @@ def test_rule_that_was_removed_does_not_come_back(ground: Ground) -> None:
     assert RULES not in api.get(path)["metadata"]["annotations"]
 
 
-def test_copy_has_no_rules_of_its_own(ground: Ground) -> None:
+def test_copy_has_no_rules_of_its_own(ground: Ground, pinned: str) -> None:
     """What was created under another name has the annotation of that one, and what was restored its own."""
-    namespace = "copied"
-    policy_of(ground, namespace, PIN)
-    made = ground.created(namespace, objects.virtual_machine("a", namespace))
+    made = ground.created(pinned, objects.virtual_machine("a", pinned))
     for name, own in (("a", True), ("b", False)):
         copied = {
             **made,
             "metadata": {"name": name, "annotations": made["metadata"]["annotations"]},
         }
         copied["spec"]["template"]["metadata"]["labels"] = {"app": "x"}
-        seen = ground.created(namespace, copied)
+        seen = ground.created(pinned, copied)
         assert zones(seen) == [["a"]]
         ownership = read_ownership(workload_from_manifest("VirtualMachine", seen))
         assert (ownership.uid == seen["metadata"]["uid"]) is own
 
 
-def test_other_namespaces_and_objects_stay_as_they_are(ground: Ground) -> None:
-    namespace = "others"
-    policy_of(ground, namespace, PIN)
+def test_other_namespaces_and_objects_stay_as_they_are(ground: Ground, pinned: str) -> None:
     for where, name, labels_of_vm in (
-        (namespace, "b", {"app": "y"}),
+        (pinned, "b", {"app": "y"}),
         (PLAIN, "a", {"app": "x"}),
     ):
         vm = objects.virtual_machine(name, where, labels=labels_of_vm)
@@ -698,7 +720,7 @@ def test_object_that_the_policy_cannot_read_is_created(ground: Ground) -> None:
     )
     for manifest in mutating_policy(namespace, "default", members.members):
         ground.write(manifest)
-    ground.wait_for_policies(int(time.time()))
+    ground.wait_for_policies()
     for metadata in (None, {"labels": None}, {"labels": ["app"]}, {"labels": {"app": 1}}, "text"):
         vm = objects.virtual_machine("b", namespace)
         vm["spec"]["template"]["metadata"] = metadata
@@ -732,14 +754,14 @@ def test_warning_names_the_rule_set(ground: Ground) -> None:
 @pytest.mark.parametrize(
     ("owner", "has_rule"), [("VirtualMachinePool", False), ("KubevirtMachine", True)]
 )
-def test_vm_of_a_pool_is_left_to_its_pool(ground: Ground, owner: str, has_rule: bool) -> None:
+def test_vm_of_a_pool_is_left_to_its_pool(
+    ground: Ground, pinned: str, owner: str, has_rule: bool
+) -> None:
     """KubeVirt writes the template of the pool into it; Cluster API never changes that of its VMs."""
-    namespace = "owned"
-    policy_of(ground, namespace, PIN)
     reference = {"apiVersion": "x/v1", "kind": owner, "name": "p", "uid": "1", "controller": True}
-    vm = objects.virtual_machine("a", namespace)
+    vm = objects.virtual_machine("a", pinned)
     vm["metadata"]["ownerReferences"] = [reference]
-    assert zones(ground.created(namespace, vm)) == ([["a"]] if has_rule else [])
+    assert zones(ground.created(pinned, vm)) == ([["a"]] if has_rule else [])
 
 
 W1, W2 = ({"key": "metadata.name", "operator": "In", "values": [name]} for name in ("w1", "w2"))
@@ -755,15 +777,15 @@ W1, W2 = ({"key": "metadata.name", "operator": "In", "values": [name]} for name 
         ([{"matchFields": [W1]}, {}], True),
     ],
 )
-def test_node_terms_of_others(ground: Ground, terms: list[Object], is_written: bool) -> None:
+def test_node_terms_of_others(
+    ground: Ground, pinned: str, terms: list[Object], is_written: bool
+) -> None:
     """Nothing is written where all of them are empty, and where the annotation would need a digest."""
-    namespace = "node-terms"
-    policy_of(ground, namespace, PIN)
-    vm = objects.virtual_machine("a", namespace)
+    vm = objects.virtual_machine("a", pinned)
     template: Object = vm["spec"]["template"]
     required: Object = {"nodeSelectorTerms": terms}
     template["spec"]["affinity"] = {"nodeAffinity": {REQUIRED: required}}
-    made = ground.created(namespace, vm)
+    made = ground.created(pinned, vm)
     after = NODE_TERMS.read(made["spec"]["template"])
     assert (RULES in made["metadata"].get("annotations", {})) is is_written
     if not is_written:
