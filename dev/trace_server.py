@@ -148,22 +148,21 @@ class _Handler(http.server.BaseHTTPRequestHandler):
         self._answer(found if found is not None else _not_found(), 404 if found is None else 200)
 
     def do_POST(self) -> None:
-        url = urlsplit(self.path)
-        if "dryRun" in parse_qs(url.query) and url.path.endswith("migrations"):
-            self._answer(json.loads(self.rfile.read(int(self.headers["Content-Length"]))), 201)
+        path, body, dry = self._write()
+        if dry and path.endswith("migrations"):
+            self._answer(body, 201)
             return
-        path, body = self._write()
         self._answer(self.server_state.create(path, body), 201)
 
     def do_PATCH(self) -> None:
-        path, body = self._write()
+        path, body, dry = self._write()
         item = self.server_state.objects.get(path)
         if item is None:
             self._answer(_not_found(), 404)
         elif (changed := _patched(item, body)) is None:
             self._answer({**_not_found(), "code": 422, "reason": "Invalid"}, 422)
         else:
-            self._answer(self.server_state.change("MODIFIED", path, changed))
+            self._answer(changed if dry else self.server_state.change("MODIFIED", path, changed))
 
     def log_message(self, *_arguments: object) -> None:
         """Nothing: the traces are what is printed."""
@@ -197,12 +196,14 @@ class _Handler(http.server.BaseHTTPRequestHandler):
     def _chunk(self, data: bytes) -> None:
         self.wfile.write(b"%x\r\n%s\r\n" % (len(data), data))
 
-    def _write(self) -> tuple[str, t.Any]:
-        """Path and body of a write, which is noted."""
-        path = urlsplit(self.path).path
+    def _write(self) -> tuple[str, t.Any, bool]:
+        """Path and body of a write, and whether it is a dry run. Another one is noted."""
+        url = urlsplit(self.path)
         body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-        self.server_state.writes.append((self.command, path, body))
-        return path, body
+        dry = "dryRun" in parse_qs(url.query)
+        if not dry:
+            self.server_state.writes.append((self.command, url.path, body))
+        return url.path, body, dry
 
     def _answer(self, value: Object, status: int = 200) -> None:
         body = json.dumps(value).encode() + b"\n"

@@ -29,6 +29,7 @@ from ansible_collections.virt.placement.plugins.plugin_utils.ansible_internals i
 )
 from ansible_collections.virt.placement.plugins.plugin_utils.job_record import (
     FOREIGN,
+    TRACEBACK,
     JobRecord,
     Result,
     has_crashed,
@@ -274,9 +275,6 @@ def failed_result(
     record.ended = True
     record.save()
     return {"failed": True, "msg": f"{task_name} has failed: see the lines above."}
-
-
-TRACEBACK = "To see the traceback, set ANSIBLE_DISPLAY_TRACEBACK=always, and before ansible-core 2.19 give -vvv."
 
 
 def traceback_of(result: Result) -> Result:

@@ -17,6 +17,8 @@ import typing as t
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
+from ansible.errors import AnsibleError
+
 from ansible_collections.virt.placement.plugins.module_utils.model.rendering import listed, one_line
 from ansible_collections.virt.placement.plugins.plugin_utils.ansible_internals import (
     folder_of_run,
@@ -52,6 +54,8 @@ KEPT = (
     "summary",
 )
 """Parts of a module's result that the closing block may need."""
+
+TRACEBACK = "To see the traceback, set ANSIBLE_DISPLAY_TRACEBACK=always, and before ansible-core 2.19 give -vvv."
 
 
 @dataclass
@@ -122,7 +126,12 @@ class JobRecord:
 
     def cut(self, error: BaseException, task: Task) -> None:
         """The task ends by this exception."""
-        if task.timeout and is_time_limit(error):
+        if isinstance(error, AnsibleError):  # whose further paragraphs show where it was written
+            self.cut_by = one_line(str(error).partition("\n\n")[0])
+        elif isinstance(error, Exception):
+            last = str(error).rstrip().rpartition("\n")[2]
+            self.cut_by = f"{type(error).__name__}: {last.rstrip('.')}. {TRACEBACK}"
+        elif task.timeout and is_time_limit(error):
             self.cut_by = (
                 f"the task's timeout of {task.timeout} s ended it (keyword timeout of the task or of what is around it,"
                 " else ANSIBLE_TASK_TIMEOUT). Raise or remove it; run_timeout of this collection bounds a run in order"
@@ -134,8 +143,7 @@ class JobRecord:
 
     def last(self, module: str) -> Result:
         """Of the last task with the module; empty where there was none."""
-        notes = self.of(module)
-        return notes[-1] if notes else {}
+        return [{}, *self.of(module)][-1]
 
     def before_undo(self) -> JobRecord:
         """The record as it was when the job began to undo its change; the whole one where it did not."""
@@ -174,13 +182,12 @@ class JobRecord:
     def begun(self) -> bool:
         """Whether something was written, or may have been, so that the same job continues."""
         # a module that ended without a result may have written before
-        wrote = (
+        return not self.check_mode and any(
             x.get("changed")
             or x.get("change")
             or (x.get("crashed") and not x["module"].endswith("_info"))
             for x in self.notes
         )
-        return not self.check_mode and any(wrote)
 
     def within(self, outer: JobRecord | None) -> None:
         """The role began while another one had not ended."""

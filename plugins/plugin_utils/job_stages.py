@@ -26,7 +26,7 @@ from ansible_collections.virt.placement.plugins.plugin_utils.registry import CAP
 
 
 def check(job: Job) -> Result:
-    """Variables, clusters and what the role can check before its first write."""
+    """Variables, clusters and what the role can check before its first write. Returns `check_mode` of its tasks."""
     record = job.begun()
     record.open = job.task_name
     options, errors = job.read_options()
@@ -44,7 +44,8 @@ def check(job: Job) -> Result:
                 ]
             )
     job.added = at(f"check {job.role}", job)
-    return CHECKS[job.role](job) if job.role in CHECKS else job.added
+    returned = CHECKS[job.role](job) if job.role in CHECKS else job.added
+    return {"check_mode": job.check_mode, **returned}
 
 
 def _check_rollout(job: Job) -> Result:

@@ -1,6 +1,7 @@
 # Copyright (c) 2026, virt.placement contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""In check mode the role placement_apply counts with the labels that placement_topology would write."""
+"""In check mode, by the command line or a keyword, roles write nothing, and placement_apply counts with the labels that
+placement_topology would write."""
 
 from __future__ import annotations
 
@@ -8,8 +9,10 @@ import subprocess
 import typing as t
 from pathlib import Path
 
+import pytest
+
 from dev.trace_server import TraceServer
-from tests.unit.action.plays import PLAYBOOK, environment, kubeconfig, play
+from tests.unit.action.plays import PLAY, PLAYBOOK, environment, kubeconfig, play
 
 
 def role(name: str, **options: t.Any) -> dict[str, t.Any]:
@@ -19,10 +22,15 @@ def role(name: str, **options: t.Any) -> dict[str, t.Any]:
     }
 
 
-def test_check_mode_of_apply_counts_with_labels_of_each_topology_role(tmp_path: Path) -> None:
+@pytest.mark.parametrize("keyword", [{}, {"check_mode": True}], ids=["option", "keyword"])
+def test_check_mode_of_apply_counts_with_labels_of_each_topology_role(
+    tmp_path: Path, keyword: dict[str, bool], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By the keyword ansible_check_mode is false, which has the command line alone."""
     on_row = {"name": "on-row", "workloads": ["db0"], "run_on": {"example.com/row": "r2"}}
     on_rack = {"name": "on-rack", "workloads": ["db0"], "run_on": {"example.com/rack": "k2"}}
     wanted = {"namespace": "shop", "rules": [on_row, on_rack], "forecast": False, "verify": False}
+    monkeypatch.setattr("tests.unit.action.plays.PLAY", {**PLAY, **keyword})
     with TraceServer() as server:
         connection = kubeconfig(server.url.removeprefix("http://"), {"token": "a-token"})
         text = play(
@@ -35,7 +43,7 @@ def test_check_mode_of_apply_counts_with_labels_of_each_topology_role(tmp_path: 
         (tmp_path / "play.yml").write_text(text)
         (tmp_path / "kubeconfig").write_text(str(connection))
         done = subprocess.run(
-            [PLAYBOOK, "--check", "play.yml"],
+            [PLAYBOOK, *([] if keyword else ["--check"]), "play.yml"],
             cwd=tmp_path,
             env={
                 **environment(tmp_path),
@@ -46,6 +54,12 @@ def test_check_mode_of_apply_counts_with_labels_of_each_topology_role(tmp_path: 
             check=False,
         )
     assert done.returncode == 0, done.stdout[-3000:]
-    assert "changed=3 " in done.stdout, done.stdout[-3000:]
+    written = [path for _method, path, _body in server.writes if "selfsubject" not in path]
+    assert written == []
     rows = [" ".join(line.split()) for line in done.stdout.splitlines()]
     assert any("example.com/row r2 1 w2" in row for row in rows), "its own key, as it would be"
+    assert "Check mode: these are the labels as they would be" in done.stdout
+    _before, _found, applied = done.stdout.partition("placement_apply : Write rules")
+    assert applied.partition("placement_apply : Report")[0].count("changed: ") == 1
+    roll_out = applied.partition("placement_apply : Roll out")[2].partition("TASK")[0]
+    assert "skipping: " in roll_out, "it cannot read rules that are not written"

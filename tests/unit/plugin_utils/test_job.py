@@ -11,10 +11,10 @@ import pytest
 
 from ansible_collections.virt.placement.plugins.action import job as action
 from ansible_collections.virt.placement.plugins.module_utils.api.errors import THREADS
-from ansible_collections.virt.placement.plugins.plugin_utils.job import (
+from ansible_collections.virt.placement.plugins.plugin_utils.job import lines_of
+from ansible_collections.virt.placement.plugins.plugin_utils.job_record import (
     TRACEBACK as TRACEBACK_ADVICE,
 )
-from ansible_collections.virt.placement.plugins.plugin_utils.job import lines_of
 from ansible_collections.virt.placement.plugins.plugin_utils.job_record import JobRecord
 
 CRASH = "MODULE FAILURE\nSee stdout/stderr for the exact error"
