@@ -58,6 +58,7 @@ options:
   only:
     description:
       - Of the instances, only those of these workloads count in RV(problems). An empty list counts none.
+      - O(namespaces) may then have names of namespaces that were deleted. RV(outcome) names them.
       - The role C(placement_maintenance) verifies what it has moved with it.
     type: list
     elements: dict
@@ -570,6 +571,7 @@ outcome:
       its job ends. The texts may change in a later release. See docs/architecture.md, B(What a result says for people).
     - C(done) has V(instances), and where there are such V(violated_rules), V(not_running), V(not_migratable) and
       V(not_enabled).
+    - C(skipped) is V(no_namespace), with the namespaces of O(only) that do not exist.
     - C(next) is V(rule_not_on_new_member), V(rollout), V(violated) where no move repairs the rules,
       V(constraint_removed), V(pending) and V(down), by what fails. Where nothing does, it is V(preference_not_met)
       and V(not_enforced), by what a rollout would make better.

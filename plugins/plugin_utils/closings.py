@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import typing as t
 
+from ansible_collections.virt.placement.plugins.module_utils.model.obstacle import OUTSIDE_OF_WINDOW
 from ansible_collections.virt.placement.plugins.module_utils.model.rendering import (
     TO_MOVE,
     listed,
@@ -26,7 +27,6 @@ from ansible_collections.virt.placement.plugins.plugin_utils.closing import (
 from ansible_collections.virt.placement.plugins.plugin_utils.closing_maintenance import (
     maintenance_parts,
 )
-from ansible_collections.virt.placement.plugins.plugin_utils.closing_rollout import rollout_parts
 from ansible_collections.virt.placement.plugins.plugin_utils.closing_unread import (
     after_unread,
     again,
@@ -85,7 +85,8 @@ def closing_of(record: JobRecord, seconds: float) -> Closing:
 def _parts(record: JobRecord) -> Parts:
     """The parts of a role, and what capabilities add to them."""
     parts: Parts = {"asked": (), "done": (), "skipped": (), "next_steps": (), "and_then": ""}
-    functions = [CLOSINGS.get(record.role), *(x.parts.get(record.role) for x in CAPABILITIES)]
+    of_role = (x.parts.get(record.role) for x in CAPABILITIES)
+    functions = [_job_parts, CLOSINGS.get(record.role), *of_role]
     for added in (function(record) for function in functions if function and record.asked):
         if "and_then" in added:
             parts["next_steps"] = ()
@@ -141,87 +142,66 @@ def _reasons(record: JobRecord, failed: t.Sequence[str], and_then: str) -> list[
     return [*texts[:-1], f"{texts[-1]}{and_then}"]
 
 
-def _verify(record: JobRecord) -> Parts:
+ASKED = {
+    "placement_apply": "rules {rules} of rule set {rule_set} in namespace {namespace}, state {state}",
+    "placement_capacity": "any one of these may fail: {tolerate}",
+    "placement_cpu": "CPU models of VMs of {selected}",
+    "placement_drill": "{event} of each {domains_of}, one at a time",
+    "placement_report": "report of {selected}",
+    "placement_rollout": "roll out {selected}, scope {scope}",
+    "placement_rules": "rules of {selected}",
+    "placement_topology": "labels of nodes",
+    "placement_undo": "undo the last change of rule set {rule_set} in namespace {namespace}",
+    "placement_verify": "{selected}",
+}
+"""What the job of a role was asked, with its options."""
+
+
+def _job_parts(record: JobRecord) -> Parts:
+    """What was asked, and the next steps that no module knows."""
     options = record.asked
-    asked = "namespaces " * bool(options["namespaces"]) + _namespaces(record)
-    if options["workloads"]:
-        asked += f", {plural(len(options['workloads']), 'workload')}"
-    return {"asked": (asked,)}
-
-
-def _report(record: JobRecord) -> Parts:
-    return {"asked": (f"report of {_verify(record)['asked'][0]}",)}
+    if record.role not in ASKED:
+        return {}
+    if record.given_plan:
+        return {"asked": (f"carry out {record.given_plan}",)}
+    if options.get("places"):
+        file = options.get("places_file")
+        origin = f", which {file} has" if file else ""
+        return {"asked": (f"move {plural(len(options['places']), 'VM')} to given nodes{origin}",)}
+    words = {x: listed(y, 8) if isinstance(y, list) else y for x, y in options.items()}
+    rules = options.get("rules") or ()
+    words["rules"] = listed([rule.get("name") for rule in rules if isinstance(rule, dict)], 8)
+    namespaces, workloads = options.get("namespaces"), options.get("workloads")
+    selected = [f"namespaces {listed(namespaces)}"] if namespaces else []
+    selected += [plural(len(workloads), "workload")] if workloads else []
+    words["selected"] = ", ".join(selected) or "all namespaces"
+    return {"asked": (ASKED[record.role].format_map(words),)}
 
 
 def _apply(record: JobRecord) -> Parts:
-    options = record.asked
-    names = [str(rule.get("name")) for rule in options["rules"] if isinstance(rule, dict)]
-    asked = (
-        f"rules {listed(names, 8)} of rule set {options['rule_set']} in namespace {options['namespace']},"
-        f" state {options['state']}"
+    step = LAUNCH if record.check_mode else "" if record.asked["rollout"] else TO_MOVE.text
+    return {"next_steps": (step,) if step and not record.failures else ()}
+
+
+def _rollout(record: JobRecord) -> Parts:
+    result = record.last("rollout")
+    planned = record.check_mode and not record.failures and (result.get("plan") or {}).get("moves")
+    step = (
+        "to make exactly these moves: launch the same job without check mode"
+        if record.asked.get("plan_file")
+        else "to make exactly these moves later: placement_rollout_plan_file, first in check mode"
     )
-    return {
-        "asked": (asked,),
-        "next_steps": tuple(_after_apply(record)),
-    }
-
-
-def _undo(record: JobRecord) -> Parts:
-    options = record.asked
-    asked = f"undo the last change of rule set {options['rule_set']} in namespace {options['namespace']}"
-    return {
-        "asked": (asked,),
-        "next_steps": tuple(_after_apply(record)),
-    }
-
-
-def _after_apply(record: JobRecord) -> t.Iterator[str]:
-    if record.failures:
-        return
-    if record.check_mode:
-        yield LAUNCH
-        return
-    if not record.asked["rollout"]:
-        yield TO_MOVE.text
-
-
-def _topology(_record: JobRecord) -> Parts:
-    return {"asked": ("labels of nodes",)}
-
-
-def _drill(record: JobRecord) -> Parts:
-    options = record.asked
-    return {
-        "asked": (f"{options['event']} of each {', '.join(options['domains_of'])}, one at a time",)
-    }
-
-
-def _capacity(record: JobRecord) -> Parts:
-    return {"asked": (f"any one of these may fail: {', '.join(record.asked['tolerate'])}",)}
-
-
-def _cpu(record: JobRecord) -> Parts:
-    return {"asked": (f"CPU models of VMs of {_namespaces(record)}",)}
-
-
-def _rules(record: JobRecord) -> Parts:
-    return {"asked": (f"rules of {_namespaces(record)}",)}
-
-
-def _namespaces(record: JobRecord) -> str:
-    return listed(record.asked["namespaces"] or ["all namespaces"])
+    left = {"deferred": result.get("deferred"), "skipped": result.get("skipped_instances")}
+    counts = [f"{len(entries)} {words}" for words, entries in left.items() if entries]
+    heading = ", ".join(["done", *counts]) if counts else ""
+    if result.get("stop_code") == OUTSIDE_OF_WINDOW and not result.get("moves"):
+        heading = "nothing moved, outside of the window"
+    return {"next_steps": (step,) if planned else (), "heading": heading}
 
 
 CLOSINGS: dict[str, t.Callable[[JobRecord], Parts]] = {
     "placement_apply": _apply,
-    "placement_capacity": _capacity,
-    "placement_cpu": _cpu,
-    "placement_drill": _drill,
     "placement_maintenance": maintenance_parts,
-    "placement_report": _report,
-    "placement_rollout": rollout_parts,
-    "placement_rules": _rules,
-    "placement_topology": _topology,
-    "placement_undo": _undo,
-    "placement_verify": _verify,
+    "placement_rollout": _rollout,
+    "placement_undo": _apply,
 }

@@ -400,13 +400,8 @@ def finish(job: Job) -> Result:
         known["stays"] = [{**entry, "reason": reason} for entry in away]
     moved = _moved(job)
     if options["verify"] and moved and not job.check_mode:
-        fail_on = options["fail_on"]
-
-        def verify(entries: list[Result]) -> Result:
-            selected = {"namespaces": _namespaces_of(entries)}
-            return verify_placement(job, selected, fail_on=fail_on, only=entries)
-
-        _of_those_that_exist(job, moved, verify)
+        selected = {"namespaces": _namespaces_of(moved)}
+        verify_placement(job, selected, fail_on=options["fail_on"], only=moved)
     job.complain(known["missing"])
     if job.record.failures:  # of a task before
         job.record.open = ""
@@ -414,44 +409,8 @@ def finish(job: Job) -> Result:
     return {}
 
 
-def _of_those_that_exist(
-    job: Job, entries: list[Result], run: t.Callable[[list[Result]], Result]
-) -> tuple[list[Result], Result]:
-    """Of these entries those whose namespaces exist, and what `run` returns of them. It is run again without the others
-    where it is refused since namespaces were deleted meanwhile: what was moved in them is over. Empty where none is
-    left."""
-    try:
-        return entries, run(entries)
-    except JobFailed:
-        if not _lacks_namespaces(job.record.notes[-1]):
-            raise
-        gone = [x for x in _namespaces_of(entries) if _is_gone(job, x)]
-        if not gone:
-            raise
-        job.record.notes.pop()
-        text = "does not exist any more: moves in it are over, and nothing of it is verified"
-        job.show([f"namespace {namespace} {text}" for namespace in gone])
-        left = [entry for entry in entries if entry["namespace"] not in gone]
-        return left, run(left) if left else {}
-
-
 def _namespaces_of(entries: t.Iterable[Result]) -> list[str]:
     return list(dict.fromkeys(entry["namespace"] for entry in entries))
-
-
-def _is_gone(job: Job, namespace: str) -> bool:
-    asked = {"namespaces": [namespace], "details": "summary"}
-    return _lacks_namespaces(
-        job.run("placement_info", asked, check=True, may_fail=True, quiet=True)
-    )
-
-
-def _lacks_namespaces(result: Result) -> bool:
-    """Whether the module refused its option `namespaces`, which has names that were read of the cluster: those that do
-    not exist are the only ones that it refuses."""
-    errors = result.get("errors") or []
-    refused = {(error["type"], error["object"]) for error in errors}
-    return refused == {("input", "namespaces")}
 
 
 def _moved(job: Job) -> list[Result]:
@@ -478,15 +437,11 @@ def _return_home(job: Job, away: list[Result]) -> list[Result]:
     everywhere = options["return_home"] == "namespaces"
     limits = {name: options[name] for name in ("run_timeout", "move_timeout")}
     result: Result = {}
-
-    def go_home(entries: list[Result]) -> Result:
-        asked = {**_returning(job, _namespaces_of(entries)), **limits, "only": entries}
-        return job.run("rollout", asked)
-
     if everywhere and with_rules:
         result = job.run("rollout", {**_returning(job, with_rules), **limits})
     elif away and not everywhere:
-        away, result = _of_those_that_exist(job, away, go_home)
+        asked = {**_returning(job, _namespaces_of(away)), **limits, "only": away}
+        result = job.run("rollout", asked)
     # They have nothing to do with this maintenance: their lines are printed if there is something to move.
     if not everywhere and with_rules:
         others = job.run("rollout", _returning(job, with_rules), check=True, quiet=True)

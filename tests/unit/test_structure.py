@@ -29,7 +29,7 @@ CONTROLLER_LAYERS = (
         "job_verify",
         "job_report",
     },
-    {"closings", "closing_maintenance", "closing_rollout"},
+    {"closings", "closing_maintenance"},
     {"registry"},
     {"approval", "capacity", "drs", "holds", "places", "undo"},
     {"kubeconfig"},

@@ -80,9 +80,12 @@ def entries(
     findings: t.Sequence[Finding],
     states: VmStates,
     resting: t.Sequence[t.Mapping[str, JSON]],
+    gone: t.Sequence[str] = (),
 ) -> dict[str, JSON]:
-    """The verdicts in numbers, and what is to do about them, for people."""
-    return outcome(_done(verdicts, states, resting), following=_following(verdicts, findings))
+    """The verdicts in numbers, and what is to do about them, for people. `gone`: namespaces that were deleted."""
+    text = "does not exist any more: moves in it are over, and nothing of it is verified"
+    skipped = [Entry("no_namespace", text, tuple(f"namespace {x}" for x in gone))] if gone else []
+    return outcome(_done(verdicts, states, resting), skipped, _following(verdicts, findings))
 
 
 def _done(

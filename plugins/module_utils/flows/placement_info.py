@@ -29,7 +29,7 @@ from ..model.snapshot import Snapshot, Workload, unreadable_texts
 from ..model.topology import Topology, UndeclaredKey
 from ..model.verdict import UNCOUNTED, InstanceVerdict, RuleVerdict, Verdict, Verdicts
 from ..planning.moves_needed import moves_needed
-from ..view.selection import look_up, question_of
+from ..view.selection import look_up, question_of, without_missing
 from ..view.view import view_of
 
 if t.TYPE_CHECKING:
@@ -48,6 +48,11 @@ def run(module: AnsibleModule, api: ApiClient) -> dict[str, t.Any]:
     )
     scope = ReadScope(namespaces=question.read, migrations="", volumes="claimed")
     snapshot = with_refused_workloads(api, read_snapshot(api, scope))
+    listed_only = module.params["only"]
+    only = None if listed_only is None else {Ref(**entry) for entry in listed_only}
+    gone: tuple[str, ...] = ()
+    if only is not None:
+        question, gone = without_missing(question, snapshot)
     selected = look_up(question, snapshot)
     options: dict[str, t.Any] = {
         "topology": topology,
@@ -62,8 +67,6 @@ def run(module: AnsibleModule, api: ApiClient) -> dict[str, t.Any]:
     findings = lint(snapshot, **options)
     warn_once(module.warn, findings)
     warn_unreadable(module.warn, verdicts.unreadable)
-    listed_only = module.params["only"]
-    only = None if listed_only is None else {Ref(**entry) for entry in listed_only}
     return {
         "summary": {**summary(verdicts), **states.counts()},
         **_lists(verdicts, snapshot.nodes, topology, details),
@@ -74,7 +77,7 @@ def run(module: AnsibleModule, api: ApiClient) -> dict[str, t.Any]:
         "permission_gaps": as_json(verdicts.unreadable),
         "table": table(verdicts, snapshot.nodes, shown_keys, kept, resting, states),
         "problems": as_json(tuple(problems(verdicts, findings, only))),
-        **entries(verdicts, findings, states, resting),
+        **entries(verdicts, findings, states, resting, gone),
     }
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import typing as t
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ..kinds.registry import DEFAULT_KIND, KINDS, RULE_KINDS
 from ..model.findings import InputError, InvalidInput
@@ -195,6 +195,17 @@ def question_of(
     if faults:
         raise InvalidInput(faults)
     return WorkloadQuery(named, selectors, excluded)
+
+
+def without_missing(
+    query: WorkloadQuery, snapshot: Snapshot
+) -> tuple[WorkloadQuery, tuple[str, ...]]:
+    """The query without the namespaces that do not exist, and these."""
+    lookup = WorkloadLookup(view_of(snapshot), [])
+    named = query.namespaces or ()
+    there = tuple(x for x in named if lookup.check_namespace(x, "namespaces"))
+    missing = tuple(x for x in named if x not in there)
+    return (replace(query, namespaces=there), missing) if missing else (query, ())
 
 
 def look_up(query: WorkloadQuery, snapshot: Snapshot) -> SelectedWorkloads:

@@ -118,83 +118,11 @@ def test_job_that_continues_without_a_node_names_it_before_its_first_drain() -> 
     assert job.shown[0] == gone
 
 
-def no_namespace(*names: str) -> Result:
-    errors = [
-        {"type": "input", "message": f"there is no namespace {x!r}", "object": "namespaces"}
-        for x in names
-    ]
-    return {"failed": True, "changed": False, "msg": "there is no namespace", "errors": errors}
-
-
-VERIFIED: Result = {
-    "problems": [],
-    "summary": {},
-    "table": "all of it",
-    "violated_instances": [],
-    "pending": [],
-    "failed": False,
-}
-
-
-def finished(*answers: Result, moved: t.Sequence[str], **options: t.Any) -> Job:
-    """A job that has moved a VM in each of these namespaces, and has the modules' answers at its end."""
-    job = Job(*answers, nodes=["w6"], state="serviced", topology_keys={}, **options)
-    names = {"kind": "VirtualMachine", "name": "db"}
-    moves = [{**names, "namespace": x, "state": "gone"} for x in moved]
-    job.record.note("node_maintenance", {"changed": True, "moves": moves})
-    away = [{**names, "namespace": x} for x in moved]
-    node = {"name": "w6", "since": "2026-11-29T10:00:00Z", "moved_away": away}
-    job.record.maintenance = {
-        "begun": True,
-        "ended": [node],
-        "done": [],
-        "missing": [],
-        "stays": [],
-    }
-    return job
-
-
-@pytest.mark.parametrize("left", [["shop"], []])
-def test_namespace_that_was_deleted_since_a_move_is_a_line_and_the_rest_is_verified(
-    left: list[str],
-) -> None:
-    """A move that the job has taken over of an earlier one, for example."""
-    alone = [VERIFIED for _name in left]
-    answers = (no_namespace("gone"), no_namespace("gone"), *alone, *alone)
-    job = finished(*answers, moved=["gone", *left], return_home="none")
-
-    assert job_maintenance.finish(t.cast(t.Any, job)) == {}
-
-    line = "namespace gone does not exist any more: moves in it are over, and nothing of it is verified"
-    assert job.shown[0] == line
-    assert [x["failed"] for x in job.record.of("placement_info")] == [False] * len(left)
-    assert job._answers == []
-
-
 def test_job_that_ansible_began_at_its_last_step_moves_nothing_and_fails() -> None:
     """By --start-at-task. Its step that reports never fails, so the job would be green."""
     job = Job(nodes=["w6"], state="serviced")
     with pytest.raises(JobFailed, match="Nothing is moved home or verified, since"):
         job_maintenance.finish(t.cast(t.Any, job))
-
-
-def test_verification_that_is_refused_for_another_reason_fails() -> None:
-    job = finished(failed("permission", changed=False), moved=["shop"], return_home="none")
-    with pytest.raises(JobFailed):
-        job_maintenance.finish(t.cast(t.Any, job))
-    other = finished(no_namespace("x"), VERIFIED, moved=["shop"], return_home="none")
-    with pytest.raises(JobFailed):
-        job_maintenance.finish(t.cast(t.Any, other))
-
-
-def test_vm_of_a_namespace_that_was_deleted_is_not_moved_home() -> None:
-    rules: Result = {"rules": []}
-    home: Result = {"moves": [], "failed": False}
-    answers = (rules, no_namespace("gone"), no_namespace("gone"), VERIFIED, home, VERIFIED)
-    job = finished(*answers, moved=["gone", "shop"], return_home="moved", verify=False)
-    job_maintenance.finish(t.cast(t.Any, job))
-    assert [x["namespace"] for x in job.record.maintenance["stays"]] == ["shop"]
-    assert [x["failed"] for x in job.record.of("rollout")] == [False]
 
 
 @pytest.mark.parametrize("state", ["draining", "drained"])

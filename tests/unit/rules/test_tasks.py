@@ -62,3 +62,17 @@ def test_refusal_of_a_policy_is_printed_to_its_end_and_check_mode_asks_for_it(ch
     assert "request what it allows, or extend the policy" in result["msg"]
     assert "grant" not in result["msg"]
     assert bool(server.writes) != check
+
+
+@pytest.mark.parametrize("left", [[OTHERS], []])
+def test_verification_of_what_a_job_has_moved_leaves_out_namespaces_that_were_deleted(
+    left: list[str],
+) -> None:
+    """A move that the job has taken over of an earlier one, for example. A name that a user gives is an error."""
+    only = [{"kind": "VirtualMachine", "namespace": x, "name": "db"} for x in ["gone", *left]]
+    asked = {"namespaces": ["gone", *left], "details": "problems"}
+    verified = run("placement_info", ApiServer(objects()), {**asked, "only": only})
+    (entry,) = verified["outcome"]["skipped"]
+    assert (entry["code"], entry["objects"]) == ("no_namespace", ["namespace gone"])
+    refused = run("placement_info", ApiServer(objects()), asked)
+    assert "there is no namespace 'gone'" in refused["msg"]
