@@ -785,7 +785,7 @@ outcome:
       moved.
     - C(skipped) has the workloads by RV(skipped_instances[].reason_code), RV(held[].reason_code) or RV(stop_code),
       and V(deferred) for moves that were not begun.
-    - C(next) is V(deferred), V(skipped) or V(not_in_plan), as the instances that were left need it.
+    - C(next) is V(deferred), V(skipped), V(not_in_plan) or V(held), as what was left needs it.
   returned: always, unless the task could not start
   type: dict
   sample:

@@ -607,10 +607,10 @@ outcome:
     - What the result says for people, as lists of entries with C(code), C(text) and C(objects). A role prints them when
       its job ends. The texts may change in a later release. See docs/architecture.md, B(What a result says for people).
     - C(done) is V(rules_added), V(rules_updated), V(rules_removed) or V(unchanged), with O(state=reverted)
-      V(constraints_restored), and V(none_written) where findings or the forecast refused the rules before the first
-      write.
+      V(constraints_restored), V(none_written) where findings or the forecast refused the rules before the first write,
+      and V(held) with the workloads of RV(held).
     - C(skipped) has V(not_written) for workloads of RV(errors), and with O(state=reverted) V(not_reverted). C(next)
-      is empty.
+      is V(held) where a rollout has to end a hold.
   returned: always, unless the input is refused
   type: dict
   sample:

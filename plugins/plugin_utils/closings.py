@@ -121,8 +121,11 @@ def _results(notes: t.Sequence[Parts]) -> t.Iterator[Parts]:
 
 def _with_steps(record: JobRecord, notes: t.Sequence[Parts]) -> t.Sequence[Parts]:
     """The results whose next steps are those of the job: the placement is that before a change in check mode, and
-    what a rollout has left has a step of its own. Rules whose files are not written are for no other job."""
-    dropped = {"drs_import"} if record.failures else set()
+    what a rollout has left has a step of its own, also for what rules hold. Rules whose files are not written are for
+    no other job."""
+    dropped = {"drs_import", "rules"} if record.failures else set()
+    if record.of("rollout"):
+        dropped.add("rules")
     left = has_entry(record.last("rollout"), "next", "skipped")
     if record.role in _WRITING and (record.check_mode or left):
         dropped.add("placement_info")
@@ -179,8 +182,9 @@ def _job_parts(record: JobRecord) -> Parts:
 
 
 def _apply(record: JobRecord) -> Parts:
-    step = LAUNCH if record.check_mode else "" if record.asked["rollout"] else TO_MOVE.text
-    return {"next_steps": (step,) if step and not record.failures else ()}
+    if record.failures or (not record.check_mode and record.asked["rollout"]):
+        return {}
+    return {"next_steps": (LAUNCH if record.check_mode else TO_MOVE.text,)}
 
 
 def _rollout(record: JobRecord) -> Parts:

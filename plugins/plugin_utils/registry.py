@@ -7,7 +7,6 @@ from __future__ import annotations
 from ansible_collections.virt.placement.plugins.plugin_utils.approval import plan as approval
 from ansible_collections.virt.placement.plugins.plugin_utils.capacity import room as capacity
 from ansible_collections.virt.placement.plugins.plugin_utils.drs import stages as drs
-from ansible_collections.virt.placement.plugins.plugin_utils.holds import closing as holds
 from ansible_collections.virt.placement.plugins.plugin_utils.job import Job
 from ansible_collections.virt.placement.plugins.plugin_utils.job_record import Result
 from ansible_collections.virt.placement.plugins.plugin_utils.places import places
@@ -18,7 +17,6 @@ CAPABILITIES = (
     approval.CAPABILITY,
     capacity.CAPABILITY,
     drs.CAPABILITY,
-    holds.CAPABILITY,
     undo.CAPABILITY,
 )
 """In the order in which they are asked."""

@@ -31,7 +31,7 @@ CONTROLLER_LAYERS = (
     },
     {"closings", "closing_maintenance"},
     {"registry"},
-    {"approval", "capacity", "drs", "holds", "places", "undo"},
+    {"approval", "capacity", "drs", "places", "undo"},
     {"kubeconfig"},
     {"job"},
     {"job_record"},

@@ -17,7 +17,7 @@ from ..interface.arguments import rules_data, topology_of
 from ..interface.results import warn_once, writes_result
 from ..interface.runner import PartialFailure
 from ..kinds.registry import RULE_KINDS
-from ..kubevirt.moving import MIGRATION, RECREATION, RESTART
+from ..kubevirt.moving import MIGRATION, RECREATION, RESTART, end_of_hold
 from ..model.findings import (
     FINDING_NAMES,
     FORECAST_RESULT,
@@ -30,6 +30,7 @@ from ..model.findings import (
 )
 from ..model.input import nearest
 from ..model.json_pointer import JSON
+from ..model.objects import Ref
 from ..model.obstacle import Obstacle
 from ..model.rendering import Entry, listed, one_line, outcome, plural
 from ..model.rule import Avoid, PodSelector, RawTerms, Rule, RunOn
@@ -134,7 +135,12 @@ def entries(written: Written, state: str, *, check: bool) -> dict[str, JSON]:
         done = [Entry("unchanged", "rules: nothing to change, all of them are written already")]
     if written.is_refused:
         done = [Entry("none_written", f"rules: none {'would be' if check else 'was'} written")]
-    return outcome(done, skipped)
+    held = [Ref(**ref) for ref in written.held()]
+    if held:
+        text = f"workload rollouts {'that would be ' if check else ''}held"
+        done.append(Entry("held", text, tuple(map(str, held))))
+    following = [end_of_hold(held, ["migrate"], tried=False)] if held and not check else []
+    return outcome(done, skipped, following)
 
 
 def _warn(module: AnsibleModule, plan: RulesPlan) -> None:

@@ -21,12 +21,13 @@ import typing as t
 from collections import Counter
 from dataclasses import dataclass, replace
 
+from ..kinds.registry import has_vmis
 from ..kinds.virtual_machine import run_strategy_named
 from ..model.json_pointer import JSON
-from ..model.objects import Node, Pod
+from ..model.objects import Node, Pod, Ref
 from ..model.obstacle import NOT_STARTED, WORKLOAD_ROLLOUT_STOPPED, Obstacle
 from ..model.plan import Method
-from ..model.rendering import listed
+from ..model.rendering import Entry, listed
 from ..model.snapshot import Instance, Platform, Snapshot, Vmi, Workload
 from .instances import owner_of
 from .labels import (
@@ -132,6 +133,22 @@ def next_event(effects_of: t.Iterable[t.Collection[str]]) -> str:
     if len(texts) > 1:
         return ", ".join(f"{text} ({count} of them)" for text, count in texts.items())
     return next(iter(texts), _NEXT[MIGRATION])
+
+
+def end_of_hold(held: t.Sequence[Ref], allow: t.Iterable[str], *, tried: bool) -> Entry:
+    """The next step for workloads whose own rollouts rules hold: a rollout that may use `allow`, and what their kinds
+    need. `tried`: one has left them held."""
+    methods, names = list(allow), listed(held, 4)
+    first = "mend what the lines under skipped name, then " if tried else ""
+    if "recreate" not in methods and not all(has_vmis(ref.kind) for ref in held):
+        methods.append("recreate")
+        first = ""
+    namespaces = ", ".join(sorted({ref.namespace for ref in held}))
+    return Entry(
+        "held",
+        f"to end the hold of {names}: {first}launch the playbook rollout with placement_rollout_namespaces:"
+        f" [{namespaces}] and placement_rollout_allow: [{', '.join(methods)}]",
+    )
 
 
 def why_not_migratable(vmi: Vmi) -> Obstacle | None:

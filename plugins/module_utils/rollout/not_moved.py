@@ -9,7 +9,7 @@ import typing as t
 
 from ..compliance.instances import DeclaredInstance
 from ..compliance.tied import tied
-from ..kubevirt.moving import MIGRATION, RESTART, next_event, pinned
+from ..kubevirt.moving import MIGRATION, RESTART, end_of_hold, next_event, pinned
 from ..model.json_pointer import JSON
 from ..model.objects import Ref
 from ..model.obstacle import OUTSIDE_OF_WINDOW, Obstacle
@@ -263,12 +263,17 @@ def _following(
     elif not planned and any(x["reason_code"] == NOT_IN_PLAN.code for x in result.skipped):
         text = "for what is not in the plan, make a new one: launch the job in check mode"
         yield Entry(NOT_IN_PLAN.code, text)
-    held = {(x["kind"], x["namespace"], x["name"]) for x in result.held}
+    held = [Ref(x["kind"], x["namespace"], x["name"]) for x in result.held]
+    if held and options.approved is not None:
+        text = f"for {listed(held, 4)}, which the plan leaves held: launch the job without its plan"
+        yield Entry("held", text)
+    elif held:
+        yield end_of_hold(held, sorted(options.allow), tried=True)
     left = [
         x
         for x in result.skipped
         if x["reason_code"] != NOT_IN_PLAN.code
-        and (x["kind"], x["namespace"], x["name"]) not in held
+        and Ref(x["kind"], x["namespace"], x["name"]) not in held
     ]
     if left:
         one, several = "was not moved", "were not moved"

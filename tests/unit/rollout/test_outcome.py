@@ -121,7 +121,8 @@ def test_workload_that_stays_held_is_named_once() -> None:
     held = {"kind": "Deployment", "namespace": "shop", "name": "web", "reason": why}
     result = ended(skipped=[left], held=[{**held, "reason_code": "held"}])
     assert texts(result, "skipped") == ["shop/web: a move needs recreate", why]
-    assert texts(result, "next") == []
+    (step,) = texts(result, "next")
+    assert step.startswith("to end the hold of Deployment shop/web: launch the playbook rollout")
 
 
 def test_instances_that_are_placed_correctly_are_counted() -> None:
