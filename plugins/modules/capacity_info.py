@@ -113,6 +113,16 @@ capacity:
   returned: success
   type: str
   sample: red
+worst:
+  description:
+    - What the worst of the failures leaves without a node, and what lacks. Roles with a variable C(keep_room_for) fail
+      with it.
+    - Where no failure has an impact, the first of RV(reasons), or an empty text.
+  returned: success
+  type: str
+  sample: >-
+    If zone a fails, VirtualMachineInstance shop/db1 has no node (1.0 CPU, 2.0 GiB memory requested): VM db1 needs a
+    zone of its own (anti-affinity), and none is feasible
 room_for:
   description: How many VMs of the size in O(room_for) have room. Null without that option, and where it is not known.
   returned: success

@@ -377,6 +377,27 @@ def capacity_table(report: CapacityReport, topology: Topology) -> str:
     )
 
 
+def worst_failure(report: CapacityReport, topology: Topology) -> str:
+    """What the worst failure leaves without a node, and what lacks. Without a failure that has an impact, the first
+    remark about all of them, if there is one."""
+    worst = next((drill for drill in report.drills.drills if drill.has_impact), None)
+    if worst is None:
+        gaps = (f"unknown: {text}" for text in unreadable_texts(report.drills.unreadable))
+        return next(iter([*gaps, *report.notes]), "").rstrip(".")
+    without = (*worst.pending, *worst.not_recreated)
+    of_first = [blocked.message for blocked in worst.blocked if blocked.instance in without[:1]]
+    message = next(iter([*of_first, *worst.reasons]), str(worst.answer)).rstrip(".")
+    fails = f"If {topology.name_of(worst.key)} {worst.domain} fails"
+    if without:
+        cpu, memory = worst.missing
+        requested = f" ({cpu_text(cpu)}, {memory_text(memory)} requested)" if cpu or memory else ""
+        have = "has" if len(without) == 1 else "have"
+        return f"{fails}, {listed(without, 3)} {have} no node{requested}: {message}"
+    if worst.answer is ForecastResult.IMPOSSIBLE:
+        return f"{fails}, an instance has no node: {message}"
+    return f"{fails}, the forecast is {worst.answer} ({message})"
+
+
 def _heading(report: CapacityReport, topology: Topology) -> t.Iterator[str]:
     drills = report.drills.drills
     failures = plural(len(drills), "failure")

@@ -16,6 +16,7 @@ from ..capacity.capacity import (
     VmSize,
     capacity,
     capacity_table,
+    worst_failure,
 )
 from ..cluster.read_instance_types import instance_types
 from ..forecast.change import ChangedCluster
@@ -68,6 +69,7 @@ def run(module: AnsibleModule, api: ApiClient) -> dict[str, t.Any]:
     return {
         **_drills(report, topology),
         "capacity": str(report.state),
+        "worst": one_line(worst_failure(report, topology)),
         "room_for": _room(report),
         "table": capacity_table(report, topology),
         **question.findings_as_json(module.warn, preempting),

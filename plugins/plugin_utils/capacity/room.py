@@ -6,12 +6,6 @@ from __future__ import annotations
 
 import typing as t
 
-from ansible_collections.virt.placement.plugins.module_utils.model.quantity import (
-    cpu_text,
-    memory_text,
-)
-from ansible_collections.virt.placement.plugins.module_utils.model.rendering import listed
-from ansible_collections.virt.placement.plugins.module_utils.model.topology import Topology
 from ansible_collections.virt.placement.plugins.plugin_utils.job import (
     NOTHING,
     Capability,
@@ -56,11 +50,10 @@ def show_room(
     if result["capacity"] == "green":
         return []
     option = f"{job.role}_keep_room_for"
-    topology = Topology.of(job.record.asked["topology_keys"])
     state = f"{result['capacity']} already" if already else result["capacity"]
-    sentences = [f"{when} the capacity is {state}, not green ({option})", _why(result, topology)]
+    sentences = [f"{when} the capacity is {state}, not green ({option})", result["worst"]]
     if before is not None:
-        sentences.append(_cause(before(), without, topology))
+        sentences.append(_cause(before(), without))
     sentences.append("The lines above show all")
     return [f"{'. '.join(filter(None, sentences))}. {nothing}".rstrip()]
 
@@ -150,39 +143,11 @@ def _artifact(job: Job) -> Result:
     return {"placement_capacity": {job.host: read}} if read else {}
 
 
-def _cause(before: Result, without: str, topology: Topology) -> str:
-    state = before["capacity"]
-    if state == "green":
+def _cause(before: Result, without: str) -> str:
+    if before["capacity"] == "green":
         return f"Without {without} it is green"
-    text, why = f"It is {state} already without {without}", _why(before, topology)
-    return f"{text}: {why}" if why else text
-
-
-def _why(result: Result, topology: Topology) -> str:
-    """What the worst failure leaves without a node, and what lacks."""
-    if not result["domains"]:
-        return next(iter(result.get("reasons") or ()), "").rstrip(".")
-    worst = result["domains"][0]
-    fails = f"If {topology.name_of(worst['topology_key'])} {worst['domain']} fails"
-    without = [*worst["pending"], *worst["not_recreated"]]
-    message = _message(worst, without)
-    if not without:
-        if worst["forecast"] == "impossible":
-            return f"{fails}, an instance has no node: {message}"
-        return f"{fails}, the forecast is {worst['forecast']} ({message})"
-    names = [f"{x['kind']} {x['namespace']}/{x['name']}" for x in without]
-    lacks = worst["missing"]
-    requested = ""
-    if any(lacks.values()):
-        requested = f" ({cpu_text(lacks['cpu_millicores'])}, {memory_text(lacks['memory_bytes'])} requested)"
-    have = "has" if len(names) == 1 else "have"
-    return f"{fails}, {listed(names, 3)} {have} no node{requested}: {message}"
-
-
-def _message(worst: Result, without: t.Sequence[Result]) -> str:
-    """Of the first of these instances, else of the failure."""
-    of_first = [x["message"] for x in worst["blocked"] if x["instance"] in without[:1]]
-    return str(next(iter([*of_first, *worst["reasons"]]), worst["forecast"])).rstrip(".")
+    text = f"It is {before['capacity']} already without {without}"
+    return ": ".join(filter(None, [text, before["worst"]]))
 
 
 CAPABILITY = Capability(

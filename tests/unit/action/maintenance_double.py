@@ -53,7 +53,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]
         result |= {"table": "as played"}
         if name == "capacity_info":
             state = cluster["room"].get(",".join(only), "green")
-            result |= {"capacity": state, "table": f"{state.upper()}: as played", "domains": []}
+            result |= {"capacity": state, "table": f"{state.upper()}: as played", "worst": ""}
             result["room_for"] = None
         if name == "in_service":
             result |= put_in_service(nodes, args, check=check)

@@ -21,6 +21,7 @@ from ansible_collections.virt.placement.plugins.module_utils.capacity.capacity i
     capacity,
     capacity_table,
     new_vm,
+    worst_failure,
 )
 from ansible_collections.virt.placement.plugins.module_utils.flows import capacity_info
 from ansible_collections.virt.placement.plugins.module_utils.flows import forecast as flow
@@ -98,6 +99,7 @@ def test_green_says_how_much_room_is_left_and_for_how_many_vms() -> None:
 
     assert report.state is CapacityState.GREEN
     assert report.room is not None
+    assert worst_failure(report, Topology.of()) == ""
     assert (report.room.at_least, report.room.at_most, report.room.doubt) == (6, 6, "")
     assert table_of(report)[:3] == [
         "GREEN: after any one of 3 failures each instance finds a node",
@@ -121,6 +123,8 @@ def test_red_names_the_instances_and_what_they_request() -> None:
         " node already if node n1 fails"
     )
     assert report.drills.drills[0].missing == (1000, 2**30)
+    first = "If node n1 fails, VirtualMachineInstance shop/db-1 has no node (1.0 CPU, 1.0 GiB memory requested): "
+    assert worst_failure(report, Topology.of()).startswith(first)
 
 
 def test_instance_that_no_controller_creates_again_is_red() -> None:
@@ -132,6 +136,9 @@ def test_instance_that_no_controller_creates_again_is_red() -> None:
     assert report.state is CapacityState.RED
     assert room_line(report).endswith(
         "none while it is red: Pod shop/lonely has no node already if node n2 fails"
+    )
+    assert worst_failure(report, Topology.of()).startswith(
+        "If node n2 fails, Pod shop/lonely has no"
     )
 
 
@@ -246,6 +253,7 @@ def test_unread_list_and_missing_domain_are_unknown(resource: str) -> None:
     nowhere = capacity(three().snapshot(), [Tolerated("example.com/rack")], size=SMALL)
 
     assert (unread.state, unread.room) == (CapacityState.UNKNOWN, None)
+    assert worst_failure(unread, Topology.of()).startswith("unknown: cannot list ")
     assert (nowhere.state, nowhere.room) == (CapacityState.UNKNOWN, None)
     assert table_of(unread)[0].startswith("unknown: cannot list ")
     assert table_of(nowhere) == ["UNKNOWN: there is no such topology domain"]

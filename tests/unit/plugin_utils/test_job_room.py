@@ -24,30 +24,12 @@ VERIFY: dict[str, t.Any] = {
 }
 
 
-def failure(node: str, forecast: str, name: str, message: str) -> dict[str, t.Any]:
-    instance = {"kind": "VirtualMachineInstance", "namespace": "shop", "name": name}
-    without = [instance] if forecast == "impossible" else []
-    return {
-        "topology_key": "kubernetes.io/hostname",
-        "domain": node,
-        "forecast": forecast,
-        "pending": without,
-        "not_recreated": [],
-        "reasons": [message],
-        "blocked": [{"instance": instance, "message": message}] if without else [],
-        "missing": {"cpu_millicores": 1000, "memory_bytes": 2**30} if without else {},
-    }
-
-
-OF_STATE = {
-    "green": [],
-    "red": [failure("w1", "impossible", "db", "node w3 lacks 12.0 GiB memory for db")],
-    "possible": [failure("w2", "possible", "db", "not guaranteed: db may wait")],
-}
-
-
-def domains_of(state: str) -> dict[str, t.Any]:
-    return {"domains": OF_STATE.get(state, []), "reasons": ["unknown: cannot list pods"]}
+RED = (
+    "If node w1 fails, VirtualMachineInstance shop/db has no node (1.0 CPU, 1.0 GiB memory requested): node w3 lacks"
+    " 12.0 GiB memory for db"
+)
+POSSIBLE = "If node w2 fails, the forecast is possible (not guaranteed: db may wait)"
+WORST = {"green": "", "red": RED, "possible": POSSIBLE, "unknown": "unknown: cannot list pods"}
 
 
 class RoomJob:
@@ -69,20 +51,13 @@ class RoomJob:
         if self.capacity == "bad":
             return {"failed": True, "msg": "tolerate[0]: unknown topology 'zon'"}
         result = {"capacity": self.capacity, "table": f"{self.capacity.upper()}: shop/db"}
-        if self.capacity != "bad":
-            result |= domains_of(self.capacity)
+        result["worst"] = WORST[self.capacity]
         if not how.get("check"):
             self.record.note(module, result)
         return result
 
     def show(self, lines: t.Iterable[str]) -> None:
         self.shown += lines
-
-
-RED = (
-    "If node w1 fails, VirtualMachineInstance shop/db has no node (1.0 CPU, 1.0 GiB memory requested): node w3 lacks"
-    " 12.0 GiB memory for db"
-)
 
 
 class ApplyJob(RoomJob):
@@ -109,14 +84,12 @@ class ApplyJob(RoomJob):
         (
             "possible",
             "red",
-            f"{RED}. It is possible already without these rules: If node w2 fails, the forecast is possible (not"
-            " guaranteed: db may wait).",
+            f"{RED}. It is possible already without these rules: {POSSIBLE}.",
         ),
         (
             "green",
             "possible",
-            "If node w2 fails, the forecast is possible (not guaranteed: db may wait). Without these rules it is"
-            " green.",
+            f"{POSSIBLE}. Without these rules it is green.",
         ),
         ("green", "unknown", "unknown: cannot list pods. Without these rules it is green."),
     ],
