@@ -606,6 +606,8 @@ findings:
       rules that have not the effect that was written.
     - C(rule_not_on_new_member) is about a workload that a rule selects and that was created after it was written.
     - C(invalid_placement) is about templates of which the API server makes no pod.
+    - C(new_members_not_covered), C(policy_stale), C(policy_of_no_rule) and C(policy_refused) are about the policies of
+      rule sets, by which workloads that are created later get the rules.
   returned: success
   type: list
   elements: dict

@@ -30,9 +30,13 @@ from .served_versions import ServedVersions
 
 
 def with_policies(
-    api: ApiClient, snapshot: Snapshot, namespaces: t.Collection[str] | None
+    api: ApiClient,
+    snapshot: Snapshot,
+    namespaces: t.Collection[str] | None,
+    excluded: t.Collection[str] = (),
 ) -> Snapshot:
-    """The snapshot with the policies for `namespaces` (None: for all). Raises ApiError, but not for a missing right."""
+    """The snapshot with the policies for `namespaces` (None: for all) without those `excluded`. Raises ApiError, but
+    not for a missing right."""
     selector = NAMESPACE
     if (
         namespaces is not None and len(namespaces) == 1
@@ -43,7 +47,11 @@ def with_policies(
     results = read_together(read) if namespaces != () else []
     gaps = tuple(result for result in results if isinstance(result, Unreadable))
     objects = (x for result in results if not isinstance(result, Unreadable) for x in result)
-    policies = bound_policies(x for x in objects if namespaces is None or x.namespace in namespaces)
+    policies = bound_policies(
+        x
+        for x in objects
+        if x.namespace not in excluded and (namespaces is None or x.namespace in namespaces)
+    )
     return replace(snapshot, policies=None if gaps else policies, policy_gaps=gaps)
 
 

@@ -8,6 +8,7 @@ import typing as t
 from collections import Counter, defaultdict
 
 from ..api.client import ApiClient
+from ..cluster.read_policies import with_policies
 from ..cluster.reading import ReadScope, read_snapshot
 from ..cluster.refusals import with_refused_workloads
 from ..compliance.declared import DeclaredReader
@@ -53,6 +54,7 @@ def run(module: AnsibleModule, api: ApiClient) -> dict[str, t.Any]:
     gone: tuple[str, ...] = ()
     if only is not None:
         question, gone = without_missing(question, snapshot)
+    snapshot = with_policies(api, snapshot, question.read, question.excluded)
     selected = look_up(question, snapshot)
     options: dict[str, t.Any] = {
         "topology": topology,

@@ -19,6 +19,7 @@ from ..model.rule import Rule
 from ..model.snapshot import Snapshot
 from ..model.topology import Topology
 from ..model.write import Write, written
+from ..new_members import findings as new_members
 from .affinity import (
     affinity_and_anti_affinity_to_same_vms,
     anti_affinity_among_followers,
@@ -98,6 +99,7 @@ ALL_CHECKS: tuple[Check, ...] = (
     node_name_findings,
     holds.hold_findings,
     new_member_findings,
+    new_members.policy_findings,
     count_findings,
     similar_term_findings,
     architecture_findings,

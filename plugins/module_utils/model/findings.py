@@ -171,6 +171,12 @@ OF_RULES = (
     "single_workload",
 )
 OF_RUNNING_PODS = ("evacuation_goes_on", "label_on_pod_only")
+OF_POLICIES = (
+    "new_members_not_covered",
+    "policy_of_no_rule",
+    "policy_refused",
+    "policy_stale",
+)
 ONLY_OF_FORECASTS = ("blocks_node_drain",)
 """Findings of forecast_info that the module rules takes from its result."""
 ONLY_ON_A_CLUSTER = (
@@ -192,6 +198,7 @@ FINDING_NAMES = frozenset(
         *OF_MANIFESTS,
         *OF_RULES,
         *OF_RUNNING_PODS,
+        *OF_POLICIES,
         *ONLY_ON_A_CLUSTER,
     )
 )

@@ -18,9 +18,10 @@ from ansible_collections.virt.placement.plugins.module_utils.model.admission_pol
 )
 from ansible_collections.virt.placement.plugins.module_utils.model.objects import Namespace
 from ansible_collections.virt.placement.plugins.module_utils.model.snapshot import Snapshot
-from ansible_collections.virt.placement.plugins.module_utils.new_members.plan import (
-    mutating,
-    warning,
+from ansible_collections.virt.placement.plugins.module_utils.new_members.members import new_members
+from ansible_collections.virt.placement.plugins.module_utils.new_members.policy import (
+    mutating_policy,
+    warning_policy,
 )
 from tests.support.api_server import ApiServer
 from tests.unit.rules import builders
@@ -38,10 +39,11 @@ def server_of(*manifests: t.Any) -> ApiServer:
 
 
 def both_policies() -> list[t.Any]:
+    members = new_members(builders.request(ONE).rules, builders.snapshot()).members
     return [
         manifest
-        for plan in (mutating, warning)
-        for manifest in plan(builders.request(ONE), builders.snapshot(), None).manifests
+        for make in (mutating_policy, warning_policy)
+        for manifest in make("shop", "default", members)
     ]
 
 

@@ -86,6 +86,7 @@ def run_placement_info(
     monkeypatch: pytest.MonkeyPatch, cluster: Cluster, details: str
 ) -> dict[str, t.Any]:
     monkeypatch.setattr(report, "read_snapshot", lambda *_args: cluster.snapshot())
+    monkeypatch.setattr(report, "with_policies", lambda _api, snapshot, *_args: snapshot)
     options: dict[str, t.Any] = {
         "namespaces": None,
         "workloads": None,

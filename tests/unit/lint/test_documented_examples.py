@@ -14,6 +14,7 @@ import yaml
 from ansible_collections.virt.placement.plugins.module_utils.flows.lint import run
 from ansible_collections.virt.placement.plugins.module_utils.model.findings import (
     FINDING_NAMES,
+    OF_POLICIES,
     OF_RUNNING_PODS,
     ONLY_ON_A_CLUSTER,
 )
@@ -87,6 +88,7 @@ def test_each_finding_is_documented() -> None:
 
 def test_findings_without_a_mistake_need_a_cluster() -> None:
     assert FINDING_NAMES - MISTAKE_OF.keys() == {
+        *OF_POLICIES,
         *OF_RUNNING_PODS,
         *ONLY_ON_A_CLUSTER,
         *NEEDS_ANNOTATION,

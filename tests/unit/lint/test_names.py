@@ -14,6 +14,7 @@ from ansible_collections.virt.placement.plugins.module_utils.model.findings impo
     FINDING_NAMES,
     OF_MANIFESTS,
     OF_NODE_LABELS,
+    OF_POLICIES,
     OF_RULES,
     OF_RUNNING_PODS,
     OF_TERMS,
@@ -72,6 +73,10 @@ def test_lint_emits_every_finding_about_terms() -> None:
     assert emitted(*LINT) == {*OF_TERMS, *OF_RUNNING_PODS, *OF_MANIFESTS}
 
 
+def test_policies_emit_every_finding_about_them() -> None:
+    assert emitted(UTILS / "new_members" / "findings.py") == set(OF_POLICIES)
+
+
 def test_topology_emits_every_finding_about_node_labels() -> None:
     shared = {"no_node_has_key", "single_domain", "deprecated_node_label"}
     assert emitted(UTILS / "lint" / "topology.py") == {*OF_NODE_LABELS, *shared}
@@ -97,6 +102,7 @@ def test_other_packages_emit_only_documented_findings() -> None:
         ("Node labels", OF_NODE_LABELS),
         ("Manifests in files", OF_MANIFESTS),
         ("Rules in templates", OF_RULES),
+        ("Policies for new members", OF_POLICIES),
         ("Only on a cluster", (*OF_RUNNING_PODS, *ONLY_ON_A_CLUSTER)),
     ],
 )
@@ -108,7 +114,10 @@ def test_each_is_documented_in_its_section(section: str, names: tuple[str, ...])
 
 @pytest.mark.parametrize(
     ("module", "names"),
-    [("placement_info", (*OF_TERMS, *OF_RUNNING_PODS)), ("topology_info", OF_NODE_LABELS)],
+    [
+        ("placement_info", (*OF_TERMS, *OF_RUNNING_PODS, *OF_POLICIES)),
+        ("topology_info", OF_NODE_LABELS),
+    ],
 )
 def test_the_module_names_each_of_them(module: str, names: tuple[str, ...]) -> None:
     text = (CHECKOUT / "plugins" / "modules" / f"{module}.py").read_text()

@@ -73,7 +73,10 @@ def placement_of(made: Cluster, details: str = "placement", **changes: JSON) -> 
     options: Object = {"namespaces": None, "workloads": None, "exclude_namespaces": []}
     options |= {"columns": ["zone"], "only": None}
     params: Object = {**options, "topology_keys": {}, "cluster_uid": None, "details": details}
-    with mock.patch.object(placement_info, "read_snapshot", return_value=snapshot):
+    with (
+        mock.patch.object(placement_info, "read_snapshot", return_value=snapshot),
+        mock.patch.object(placement_info, "with_policies", return_value=snapshot),
+    ):
         result = placement_info.run(mock.Mock(params=params), mock.Mock())
     return {**result, "cluster": dict(API), "changed": False}
 

@@ -1,0 +1,189 @@
+# Copyright (c) 2026, virt.placement contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Which rules are written to workloads that are created later, and what is wrong with their policies?
+
+Nothing is found where the policies were not read.
+"""
+
+from __future__ import annotations
+
+import typing as t
+from itertools import groupby
+
+from ..lint.lint_input import LintInput
+from ..model.admission_policy import AdmissionPolicy
+from ..model.findings import Finding
+from ..model.objects import Ref
+from ..model.rendering import listed
+from ..model.rule import Rule, RuleId
+from ..model.snapshot import Snapshot
+from ..rules.members import resolve
+from ..rules.ownership import OwnedRule
+from ..rules.ownership_index import OwnershipIndex
+from ..rules.stored_rules import StoredRules, stored_options
+from ..rules.term_slots import digest
+from ..view.view import view_of
+from .members import new_members
+from .policy import MUTATES_SINCE
+from .stored import rules_of_policy
+
+_Carried = t.Mapping[RuleId, t.Mapping[Ref, OwnedRule]]
+_WRITE_AGAIN = "Run rules with all rules of the set and with new_members"
+_DELETE = "Delete the policy and its bindings"
+
+
+def policy_findings(lint_input: LintInput) -> t.Iterator[Finding]:
+    """What is wrong with the policies, and which rule sets have none."""
+    cluster = lint_input.cluster
+    if cluster is None or cluster.policies is None:
+        return
+    carried = StoredRules(OwnershipIndex.of(view_of(cluster)), cluster).members
+    for policy in cluster.policies:
+        yield from _refused(policy)
+        yield from _of_no_rule(policy, cluster, carried) or _stale(policy, carried)
+    by_labels = sorted({RuleId.parse(x) for s in lint_input.subjects for x in s.declared.chosen})
+    covering = {(x.namespace, x.rule_set) for x in cluster.policies}
+    how = "policy" if cluster.platform.kubernetes >= MUTATES_SINCE else "warn"
+    for (namespace, rule_set), rules in groupby(by_labels, lambda x: (x.namespace, x.rule_set)):
+        if (namespace, rule_set) not in covering:
+            yield Finding(
+                "new_members_not_covered",
+                "info",
+                f"The rules {listed([x.name for x in rules], 5)} of the set {rule_set} choose workloads by labels, and"
+                " workloads that are created later have none of them until rules are written again.",
+                f"Run rules with new_members {how}, or write the rules again after each creation.",
+                (Ref("Namespace", "", namespace),),
+            )
+
+
+def coverage(snapshot: Snapshot) -> t.Callable[[RuleId], str]:
+    """How new members get a rule: `policy`, `warn`, or `none`; `unknown` where that cannot be said."""
+    covered: dict[RuleId, str] = {}
+    unknown = set()
+    for policy in sorted(snapshot.policies or (), key=lambda x: x.mutates):
+        if not any(map(_is_applied, policy.bindings)):
+            continue
+        rules = _rules_of(policy)
+        if rules is None or _is_changed(policy):
+            unknown.add((policy.namespace, policy.rule_set))
+            continue
+        members = new_members(rules, snapshot).members
+        covered |= {x.rule: "policy" if policy.mutates else "warn" for x in members}
+    if snapshot.policies is None:
+        return lambda rule: "unknown"
+    return lambda rule: covered.get(
+        rule, "unknown" if (rule.namespace, rule.rule_set) in unknown else "none"
+    )
+
+
+def _rules_of(policy: AdmissionPolicy) -> tuple[Rule, ...] | None:
+    return rules_of_policy(policy.manifest, policy.namespace, policy.rule_set)
+
+
+def _is_applied(binding: AdmissionPolicy) -> bool:
+    """Whether the policy holds by a binding for all that it is about."""
+    actions = binding.spec.get("validationActions") or ["Warn"]
+    return binding.spec.keys() <= {"policyName", "validationActions"} and "Warn" in actions
+
+
+def _is_changed(policy: AdmissionPolicy) -> bool:
+    """Whether the spec is not the one that was written, apart from what the API server adds (kubernetes
+    pkg/apis/admissionregistration/v1/defaults.go) and from its failurePolicy."""
+    constraints = policy.spec.get("matchConstraints") or {}
+    written = {name: value for name, value in constraints.items() if value != {}}
+    written["resourceRules"] = [
+        {name: value for name, value in rule.items() if (name, value) != ("scope", "*")}
+        for rule in constraints.get("resourceRules") or ()
+    ]
+    spec = {**policy.spec, "matchConstraints": written, "failurePolicy": "Ignore"}
+    return digest(spec, 12) != policy.digest
+
+
+def _refused(policy: AdmissionPolicy) -> t.Iterator[Finding]:
+    """What stops a policy, and what makes it stop creations."""
+    seen = [
+        f"its failurePolicy is {x}" for x in [policy.spec.get("failurePolicy")] if x != "Ignore"
+    ]
+    seen += [
+        f"its binding {x.name} is for a part of the workloads, or does not warn"
+        for x in policy.bindings
+        if not _is_applied(x)
+    ]
+    seen += [
+        f"its binding {x.name} refuses creations"
+        for x in policy.bindings
+        if "Deny" in (x.spec.get("validationActions") or ())
+    ]
+    if not policy.bindings:
+        seen.append("it has no binding, so the API server does not ask it")
+    if seen:
+        yield Finding(
+            "policy_refused",
+            "warning",
+            f"The policy for new members of the set {policy.rule_set} in {policy.namespace} does not do what was"
+            f" written: {'; '.join(seen)}.",
+            f"{_WRITE_AGAIN}, and delete bindings of others.",
+            (policy.ref,),
+        )
+
+
+def _of_no_rule(
+    policy: AdmissionPolicy, cluster: Snapshot, carried: _Carried
+) -> t.Sequence[Finding]:
+    """A policy of which nothing else is left. One about workloads that do not exist yet is none."""
+    if any(gap.namespace in ("", policy.namespace) for gap in cluster.unreadable):
+        return ()
+    seen = f"there is no namespace {policy.namespace}"
+    if policy.namespace in cluster.namespaces_by_name:
+        of_set = {
+            x for x in carried if (x.namespace, x.rule_set) == (policy.namespace, policy.rule_set)
+        }
+        view = view_of(cluster)
+        members = [
+            x.ref
+            for rule in _rules_of(policy) or ()
+            for x in resolve(rule, view, []).members.workloads
+        ]
+        if of_set or not members or not policy.mutates:
+            return ()
+        seen = f"no workload has a rule of the set {policy.rule_set}, though {listed(list(map(str, members)), 3)} could"
+    return [
+        Finding(
+            "policy_of_no_rule",
+            "warning",
+            f"The policy {policy.name} has no rules any more: {seen}.",
+            f"{_DELETE}. Where the rules are still wanted, run rules with new_members.",
+            (policy.ref,),
+        )
+    ]
+
+
+def _stale(policy: AdmissionPolicy, carried: _Carried) -> t.Iterator[Finding]:
+    """A policy that does not write what the workloads have."""
+    rules = _rules_of(policy)
+    seen, advice = "", f"{_WRITE_AGAIN}."
+    if rules is None:
+        seen = "its annotation placement.virt/rules cannot be read"
+        advice = f"{_DELETE}. {advice}"
+    elif _is_changed(policy):
+        seen = "another client changed its spec"
+    else:
+        own = {rule.id: (stored_options(rule), rule.enabled) for rule in rules}
+        other = [
+            rule.name
+            for rule, workloads in sorted(carried.items())
+            if (rule.namespace, rule.rule_set) == (policy.namespace, policy.rule_set)
+            for owned in [list(workloads.values())]
+            if (rule in own or any(x.chosen for x in owned))
+            and any((x.declared, x.enabled) != own.get(rule) for x in owned)
+        ]
+        seen = f"workloads have other options of {listed(other, 5)}" if other else ""
+    if seen:
+        yield Finding(
+            "policy_stale",
+            "warning",
+            f"New members of the set {policy.rule_set} in {policy.namespace} do not get the rules that its workloads"
+            f" have: {seen}.",
+            advice,
+            (policy.ref,),
+        )

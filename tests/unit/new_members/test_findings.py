@@ -1,0 +1,250 @@
+# Copyright (c) 2026, virt.placement contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What is found about the policies of rule sets, and how new members get each rule."""
+
+from __future__ import annotations
+
+import copy
+import re
+import typing as t
+from dataclasses import replace
+
+import pytest
+
+from ansible_collections.virt.placement.plugins.module_utils.lint.lint_input import lint_input_of
+from ansible_collections.virt.placement.plugins.module_utils.model.admission_policy import (
+    AdmissionPolicy,
+    bound_policies,
+    policy_from_manifest,
+)
+from ansible_collections.virt.placement.plugins.module_utils.model.findings import Finding
+from ansible_collections.virt.placement.plugins.module_utils.model.kinds import RULES
+from ansible_collections.virt.placement.plugins.module_utils.model.rule import RuleId
+from ansible_collections.virt.placement.plugins.module_utils.model.snapshot import (
+    Platform,
+    Snapshot,
+    Unreadable,
+)
+from ansible_collections.virt.placement.plugins.module_utils.model.topology import Topology
+from ansible_collections.virt.placement.plugins.module_utils.model.write import written
+from ansible_collections.virt.placement.plugins.module_utils.new_members.findings import (
+    coverage,
+    policy_findings,
+)
+from ansible_collections.virt.placement.plugins.module_utils.new_members.members import new_members
+from ansible_collections.virt.placement.plugins.module_utils.new_members.policy import (
+    mutating_policy,
+    warning_policy,
+)
+from ansible_collections.virt.placement.plugins.module_utils.new_members.stored import rules_text
+from tests.unit.rules import builders
+
+Manifest = dict[str, t.Any]
+Change = t.Callable[[list[Manifest]], None]
+ZONE = "topology.kubernetes.io/zone"
+BY_LABELS = {"name": "one", "run_on": {ZONE: "a"}, "workloads": [{"labels": {"app": "x"}}]}
+BY_NAME = {"name": "two", "run_on": {ZONE: "a"}, "workloads": ["c"]}
+ONE, TWO = (RuleId("shop", "default", name) for name in ("one", "two"))
+DEPLOYMENTS = [{"kind": "Deployment", "labels": {"app": "x"}}]
+MAKERS = {"policy": mutating_policy, "warn": warning_policy}
+
+
+def cluster(*rules: t.Any, **platform: t.Any) -> Snapshot:
+    """Two VMs that are members by their labels; the rules are written to them."""
+    platform.setdefault("kubernetes", (1, 36))
+    before = builders.snapshot(
+        *(builders.vm(name, labels={"app": "x"}) for name in "ab"),
+        platform=Platform(kubevirt="v1.8.4", **platform),
+    )
+    return written(before, builders.plan(before, *rules).writes) if rules else before
+
+
+def policies(
+    *rules: t.Any, how: str = "policy", change: Change | None = None
+) -> tuple[AdmissionPolicy, ...]:
+    declared = builders.request(*rules).rules
+    made = MAKERS[how]("shop", "default", new_members(declared, cluster()).members)
+    made[0]["metadata"]["annotations"][RULES] = rules_text(declared)
+    manifests = copy.deepcopy([*made])
+    if change is not None:
+        change(manifests)
+    return bound_policies(policy_from_manifest(x["kind"], x) for x in manifests)
+
+
+def found(snapshot: Snapshot, *with_policies: AdmissionPolicy) -> list[Finding]:
+    read = replace(snapshot, policies=with_policies)
+    return list(policy_findings(lint_input_of(read, Topology.of())))
+
+
+def names(findings: t.Iterable[Finding]) -> list[str]:
+    return [finding.name for finding in findings]
+
+
+def set_at(number: int, *path: str, value: t.Any) -> Change:
+    def change(manifests: list[Manifest]) -> None:
+        place = manifests[number]
+        for part in path[:-1]:
+            place = place[part]
+        place[path[-1]] = value
+
+    return change
+
+
+def without_binding(manifests: list[Manifest]) -> None:
+    manifests.pop()
+
+
+@pytest.mark.parametrize("how", MAKERS)
+def test_policy_as_it_was_written_has_no_finding(how: str) -> None:
+    own = policies(BY_LABELS, how=how)
+    snapshot = cluster(BY_LABELS)
+    assert found(snapshot, *own) == []
+    assert coverage(replace(snapshot, policies=own))(ONE) == how
+
+
+def test_what_the_server_adds_is_no_change() -> None:
+    def added(manifests: list[Manifest]) -> None:
+        constraints = manifests[0]["spec"]["matchConstraints"]
+        constraints["objectSelector"] = {}
+        constraints["resourceRules"] = [{**x, "scope": "*"} for x in constraints["resourceRules"]]
+
+    assert found(cluster(BY_LABELS), *policies(BY_LABELS, change=added)) == []
+
+
+@pytest.mark.parametrize(("kubernetes", "how"), [((1, 36), "policy"), ((1, 35), "warn")])
+def test_rules_by_labels_without_a_policy_are_said_once(
+    kubernetes: tuple[int, int], how: str
+) -> None:
+    other = {**BY_LABELS, "name": "three", "avoid": {ZONE: "b"}}
+    del other["run_on"]
+    snapshot = cluster(BY_LABELS, other, kubernetes=kubernetes)
+    (finding,) = found(snapshot)
+    assert (finding.name, finding.severity) == ("new_members_not_covered", "info")
+    assert "rules one, three of the set default" in finding.why
+    assert f"new_members {how}," in finding.advice
+    assert [str(ref) for ref in finding.objects] == ["Namespace shop"]
+    assert coverage(replace(snapshot, policies=()))(ONE) == "none"
+
+
+def test_rules_by_name_need_no_policy() -> None:
+    by_name = {**BY_NAME, "workloads": ["a"]}
+    assert found(cluster(by_name)) == []
+
+
+def test_what_was_not_read_is_unknown_and_has_no_finding() -> None:
+    snapshot = cluster(BY_LABELS)
+    assert snapshot.policies is None
+    assert list(policy_findings(lint_input_of(snapshot, Topology.of()))) == []
+    assert coverage(snapshot)(ONE) == "unknown"
+
+
+@pytest.mark.parametrize(
+    ("how", "change", "seen", "covered"),
+    [
+        ("policy", without_binding, "it has no binding", "none"),
+        (
+            "policy",
+            set_at(0, "spec", "failurePolicy", value="Fail"),
+            "its failurePolicy is Fail",
+            "policy",
+        ),
+        (
+            "policy",
+            set_at(1, "spec", "matchResources", value={"objectSelector": {}}),
+            "is for a part of the workloads",
+            "none",
+        ),
+        (
+            "policy",
+            set_at(1, "spec", "paramRef", value={"name": "x"}),
+            "is for a part of the workloads",
+            "none",
+        ),
+        ("warn", set_at(1, "spec", "validationActions", value=["Audit"]), "does not warn", "none"),
+        (
+            "warn",
+            set_at(1, "spec", "validationActions", value=["Warn", "Deny"]),
+            "refuses creations",
+            "warn",
+        ),
+    ],
+)
+def test_policy_that_is_stopped_is_refused(
+    how: str, change: Change, seen: str, covered: str
+) -> None:
+    own = policies(BY_LABELS, how=how, change=change)
+    snapshot = cluster(BY_LABELS)
+    (finding,) = found(snapshot, *own)
+    assert finding.name == "policy_refused"
+    assert seen in finding.why
+    assert finding.objects == (own[0].ref,)
+    assert coverage(replace(snapshot, policies=own))(ONE) == covered
+
+
+@pytest.mark.parametrize(
+    ("change", "seen"),
+    [
+        (set_at(0, "spec", "matchConditions", value=[]), "another client changed its spec"),
+        (set_at(0, "spec", "paramKind", value={"kind": "x"}), "another client changed its spec"),
+        (set_at(0, "metadata", "annotations", RULES, value="{"), "cannot be read"),
+    ],
+)
+def test_policy_that_another_client_changed_is_stale(change: Change, seen: str) -> None:
+    own = policies(BY_LABELS, change=change)
+    snapshot = cluster(BY_LABELS)
+    (finding,) = found(snapshot, *own)
+    assert finding.name == "policy_stale"
+    assert seen in finding.why
+    covers = coverage(replace(snapshot, policies=own))
+    assert (covers(ONE), covers(TWO)) == ("unknown", "unknown")
+    assert covers(RuleId("shop", "other", "one")) == "none"
+
+
+@pytest.mark.parametrize(
+    "of_policy", [{**BY_LABELS, "run_on": {ZONE: "b"}}, {**BY_LABELS, "enabled": False}, BY_NAME]
+)
+def test_policy_with_other_rules_than_its_workloads_is_stale(of_policy: t.Any) -> None:
+    (finding,) = found(cluster(BY_LABELS), *policies(of_policy))
+    assert finding.name == "policy_stale"
+    assert "other options of one" in finding.why
+
+
+def test_policy_of_members_that_do_not_exist_yet_has_no_finding() -> None:
+    """No workload has a rule of the set, and none could."""
+    assert found(cluster(), *policies(BY_NAME)) == []
+
+
+def test_policy_whose_rules_were_removed_is_found() -> None:
+    (finding,) = found(cluster(), *policies(BY_LABELS))
+    assert finding.name == "policy_of_no_rule"
+    assert "VirtualMachine shop/a, VirtualMachine shop/b" in finding.why
+    assert found(cluster(), *policies(BY_LABELS, how="warn")) == []
+
+
+def test_policy_of_a_deleted_namespace_is_found() -> None:
+    gone = replace(cluster(), namespaces=(), workloads=())
+    (finding,) = found(gone, *policies(BY_LABELS))
+    assert finding.name == "policy_of_no_rule"
+    assert "there is no namespace shop" in finding.why
+    unread = replace(gone, unreadable=(Unreadable("namespaces", "", "list", "forbidden"),))
+    assert found(unread, *policies(BY_LABELS)) == []
+
+
+def test_rule_that_no_policy_can_write_is_not_covered() -> None:
+    apart = {"name": "one", "keep_apart": {"topology_key": ZONE}, "workloads": DEPLOYMENTS}
+    own = policies(apart, BY_NAME)
+    covers = coverage(replace(cluster(), policies=own))
+    assert (covers(ONE), covers(TWO)) == ("none", "policy")
+
+
+def test_sentences_end_with_a_full_stop() -> None:
+    findings = [
+        *found(cluster(BY_LABELS)),
+        *found(cluster(), *policies(BY_LABELS)),
+        *found(cluster(BY_LABELS), *policies(BY_LABELS, change=without_binding)),
+        *found(cluster(BY_LABELS), *policies(BY_NAME)),
+    ]
+    assert len(set(names(findings))) == 4
+    for finding in findings:
+        assert re.fullmatch(r"\S.*[^.]\.", finding.why)
+        assert re.fullmatch(r"\S.*[^.]\.", finding.advice)
