@@ -12,7 +12,7 @@ import sys
 
 from .row import LeftOut, Row, table
 
-ROWS = ("node_labels", "rules", "drain", "starts", "real", "live", "engine")
+ROWS = ("node_labels", "rules", "new_members", "drain", "starts", "real", "live", "engine")
 RESULT = pathlib.Path("build/bench.json")
 
 

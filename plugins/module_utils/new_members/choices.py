@@ -113,9 +113,15 @@ def is_chosen(members: t.Iterable[NewMember]) -> str:
 def has_no_maker() -> str:
     """Whether the new object gets its template from no other workload, as a VM of a pool does: the rule is for the
     pool."""
-    makers = cel.texts(kind.name for kind in KINDS.values() if kind.makes in RULE_KINDS)
-    owners = "object.metadata.?ownerReferences.orValue([])"
-    return f"!{owners}.exists(owner, owner.kind in {makers})"
+    is_maker = cel.any_of(
+        cel.all_of(
+            f"owner.kind == {cel.literal(kind.name)}",
+            f"owner.apiVersion.startsWith({cel.literal(f'{kind.group}/')})",
+        )
+        for kind in KINDS.values()
+        if kind.makes in RULE_KINDS
+    )
+    return f"!object.metadata.?ownerReferences.orValue([]).exists(owner, {is_maker})"
 
 
 def is_kind(kind: Kind) -> str:
