@@ -2,10 +2,10 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """What every suite shares: importable collections, no inherited cluster, and how modules run.
 
-The suites with a control plane call a module by `run_module`, or run playbooks. A playbook of tests/jobs, tests/real or
-tests/integration has its modules in forks of ansible-playbook (tests/modules_in_process), in a third of the time; so
-have the scenarios of Molecule. Ansible's own way, an archive that a Python of its own unpacks, is what tests with the
-mark `packaged_modules` have:
+The suites with a control plane call a module by `run_module`, or run playbooks. A playbook of tests/jobs,
+tests/integration, tests/modules or tests/real has its modules in forks of ansible-playbook (tests/modules_in_process),
+in a third of the time; so have those of tests/faults/test_maintenance.py and the scenarios of Molecule. Ansible's own
+way, an archive that a Python of its own unpacks, is what tests with the mark `packaged_modules` have:
 
 - test_examples.py for the first example of each module: each can be packed, and runs;
 - test_controller.py, from the collection as its archive installs it, and job templates as AWX runs them;
@@ -14,7 +14,7 @@ mark `packaged_modules` have:
 - test_oldest_core.py: forks are for the ansible-core of this environment alone;
 - test_modules_in_process.py, which compares both ways.
 
-The bench, tests/faults and the plays of tests/unit have it, too, and so has `make demo`.
+The bench, the other tests/faults and the plays of tests/unit have it, too, and so has `make demo`.
 """
 
 from __future__ import annotations
@@ -222,7 +222,7 @@ def modules_in_process() -> t.Iterator[None]:
 @pytest.fixture(scope="module", autouse=True)
 def _modules_of_playbooks(request: pytest.FixtureRequest) -> None:
     """Before the other fixtures of a file, which may run playbooks."""
-    of_jobs = request.path.parent.name in ("jobs", "integration", "real")
+    of_jobs = request.path.parent.name in ("jobs", "integration", "modules", "real")
     if of_jobs and not request.node.get_closest_marker("packaged_modules"):
         request.getfixturevalue("modules_in_process")
 
