@@ -19,6 +19,8 @@ from tests.job import Job
 from tests.maintenance import SERVICED_LATER, Maintenance, maintenance, pods_on, vms
 from tests.witness import by_name, watching
 
+pytestmark = pytest.mark.usefixtures("modules_in_process")
+
 WRITES = 13
 """Of a drain of a VM and a pod that are not reviews: a dry run of the eviction, take the Lease, cordon and its Event,
 the mark on the Lease, journal, migrate, evict, two Events, drained and its Event, the mark again, release the Lease.
