@@ -4,10 +4,21 @@
 
 from __future__ import annotations
 
+import os
+
 from dev.commands import CHECKOUT
 
+_KEPT = CHECKOUT / "tests" / "kept_bytecode"
+_IN_PROCESS = CHECKOUT / "tests" / "modules_in_process"
+
+KEPT_BYTECODE = {
+    "ANSIBLE_CALLBACK_PLUGINS": str(_KEPT),
+    "ANSIBLE_CALLBACKS_ENABLED": "kept_bytecode",
+}
+"""Of one that compiles no file of a collection twice."""
+
 FORKS = {
-    "ANSIBLE_CALLBACK_PLUGINS": str(CHECKOUT / "tests" / "modules_in_process"),
-    "ANSIBLE_CALLBACKS_ENABLED": "modules_in_process",
+    "ANSIBLE_CALLBACK_PLUGINS": os.pathsep.join(map(str, (_KEPT, _IN_PROCESS))),
+    "ANSIBLE_CALLBACKS_ENABLED": "kept_bytecode,modules_in_process",
     "ANSIBLE_PIPELINING": "1",
 }

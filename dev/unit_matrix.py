@@ -102,7 +102,6 @@ def check(part: Part) -> Outcome:
     trees = [CHECKOUT / "build" / "collections", prepared.collections]
     env = environment(ANSIBLE_COLLECTIONS_PATH=os.pathsep.join(map(str, trees)))
     env["PATH"] = f"{prepared.venv / 'bin'}{os.pathsep}{env['PATH']}"
-    env["PYTHONDONTWRITEBYTECODE"] = "1"  # several Pythons read the same checkout at once
     if release != matrix.RELEASES[0]:
         # A second Python finds no more counter-examples: a few are enough to show that it runs.
         env.setdefault("PLACEMENT_EXAMPLES", "10")

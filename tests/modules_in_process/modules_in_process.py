@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import atexit
 import importlib
-import importlib.machinery
 import json
 import os
 import signal
@@ -28,7 +27,6 @@ from ansible.module_utils.common.json import Direction, get_module_encoder
 from ansible.module_utils.testing import patch_module_args
 from ansible.plugins.action import ActionBase
 from ansible.plugins.callback import CallbackBase
-from ansible.utils.collection_loader import _collection_finder
 
 COLLECTIONS = ("virt.placement.", "kubernetes.core.", "probe.probe.")
 PRELOADED = ("forecast_info", "node_maintenance", "placement_info", "rollout", "rules")
@@ -38,22 +36,7 @@ WITHOUT_MODULE = ("check", "show", "close")
 PROFILE = "legacy"
 _MARK = b"modules_in_process:"
 
-_Loader = _collection_finder._AnsibleCollectionPkgLoaderBase
-_compile = _Loader.get_code
 _configure, _execute = ActionBase._configure_module, ActionBase._low_level_execute_command
-
-
-def _code(loader: t.Any, fullname: str) -> t.Any:
-    """As Python does: what was compiled once is kept beside its source. Ansible compiles each file in each process."""
-    path = loader._source_code_path
-    if not path or not os.path.isfile(path):
-        return _compile(loader, fullname)
-    keep = sys.dont_write_bytecode
-    sys.dont_write_bytecode = False
-    try:
-        return importlib.machinery.SourceFileLoader(fullname, path).get_code(fullname)
-    finally:
-        sys.dont_write_bytecode = keep
 
 
 def _configured(
@@ -156,9 +139,6 @@ def _end(code: int) -> t.NoReturn:
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(code)
-
-
-_Loader.get_code = _code
 
 
 class CallbackModule(CallbackBase):  # type: ignore[misc]

@@ -11,6 +11,8 @@ import sys
 import typing as t
 from pathlib import Path
 
+from dev.forks import KEPT_BYTECODE
+
 PLAYBOOK = str(Path(sys.executable).with_name("ansible-playbook"))
 
 CHECKOUT = Path(__file__).resolve().parents[3]
@@ -43,7 +45,8 @@ def play(tasks: list[Task]) -> str:
 
 
 def environment(folder: Path) -> dict[str, str]:
-    return {**os.environ, "ANSIBLE_LOG_PATH": str(folder / "log"), "TMPDIR": str(folder)}
+    own = {"ANSIBLE_LOG_PATH": str(folder / "log"), "TMPDIR": str(folder)}
+    return {**os.environ, **KEPT_BYTECODE, **own}
 
 
 def played(folder: Path, tasks: list[Task], verbosity: str) -> subprocess.CompletedProcess[str]:
