@@ -10,8 +10,12 @@ import typing as t
 from pathlib import Path
 
 import pytest
+from ansible.release import __version__
 
+from dev import matrix
 from tests.unit.action.plays import CHECKOUT, played, run_playbook
+
+RELEASE = ".".join(__version__.split(".")[:2])
 
 RULE = {"name": "apart", "workloads": ["a", "b"], "keep_apart": "zone"}
 NO_RULES = {"namespace": "shop", "rules": [RULE]}
@@ -230,12 +234,17 @@ def test_job_whose_module_is_killed_has_failed(tmp_path: Path) -> None:
     assert job["next"] == ["correct the cause, then launch the same job again: it continues"]
 
 
+FOREIGN = CASES if matrix.RELEASES[-1].core == RELEASE else ("rules", "rules_info")
+"""Which fields a module has is the same on each release, so that each module is asked on the newest alone. How a result
+of foreign JSON arrives is not: a module that writes and one that reads show it on each."""
+
+
 @pytest.fixture(scope="module")
 def foreign(tmp_path_factory: pytest.TempPathFactory) -> Ended:
-    return jobs_with(tmp_path_factory.mktemp("foreign"), CASES, PRINTS_FOREIGN_JSON)
+    return jobs_with(tmp_path_factory.mktemp("foreign"), FOREIGN, PRINTS_FOREIGN_JSON)
 
 
-@pytest.mark.parametrize("module", CASES)
+@pytest.mark.parametrize("module", FOREIGN)
 def test_job_whose_module_returns_foreign_json_has_failed(foreign: Ended, module: str) -> None:
     case, job = CASES[module], foreign.jobs[module]
     assert job["outcome"] == "failed"
