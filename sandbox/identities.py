@@ -40,6 +40,9 @@ IDENTITIES: t.Final[dict[str, Identity]] = {
     "maintainer-mover": Identity(
         "virt-placement:maintainer-mover", roles=("reader", "maintainer", "mover")
     ),
+    "policies-writer": Identity(
+        "virt-placement:policies-writer", roles=("reader", "mover", "policies-writer")
+    ),
     "nobody": Identity("virt-placement:nobody"),
     # KubeVirt's webhooks know its own parts by these names
     "kubevirt-controller": Identity(f"{_KUBEVIRT}:kubevirt-controller", (_EVERYTHING,)),

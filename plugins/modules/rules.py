@@ -252,6 +252,26 @@ options:
     type: str
     choices: [refuse, allow, hold]
     default: refuse
+  new_members:
+    description:
+      - What workloads of the namespace get that are created later, and that O(rules) name or choose by labels.
+      - With V(none) they get nothing until this task runs again.
+      - With V(policy) the API server gives them at their creation what this task would write, by a
+        MutatingAdmissionPolicy and its binding for namespace and rule set. That needs Kubernetes 1.36. O(rules) may
+        name workloads that do not exist yet.
+      - With V(warn) the client that creates such a workload gets a warning, by a ValidatingAdmissionPolicy. That needs
+        Kubernetes 1.30.
+      - The option is about the rules of the task. With V(none) they are taken out of a policy that has them. Rules that
+        are not listed stay in it, unless O(prune=true). With O(state=absent) rules leave it, too, and a policy without
+        rules is deleted. A rule that rests stays in it without its terms.
+      - The policy is written before the workloads, and changes nothing of those that exist. It is for creations alone,
+        so that it never brings back what was removed. A creation that it cannot serve is not refused.
+      - A rule with terms that depend on the names, selectors or number of its workloads is in no policy. RV(outcome)
+        names it.
+    type: str
+    choices: [none, policy, warn]
+    default: none
+    version_added: 1.0.0
   fail_on_forecast:
     description:
       - Makes a forecast of the rules with M(virt.placement.forecast_info), and fails before the task writes if the
@@ -364,6 +384,18 @@ EXAMPLES = r"""
   virt.placement.rules:
     namespace: shop
     rule_set: web
+    rules:
+      - name: web-even
+        workloads:
+          - labels:
+              tier: web
+        spread: zone
+
+- name: Spread them, and let the API server do so for VMs that are created later
+  virt.placement.rules:
+    namespace: shop
+    rule_set: web
+    new_members: policy
     rules:
       - name: web-even
         workloads:
@@ -497,6 +529,59 @@ held:
       type: str
   sample:
     - {kind: StatefulSet, namespace: shop, name: db}
+new_members:
+  description: The policy for workloads that are created later. In check mode as it would be.
+  returned: unless the input is refused, with O(new_members) other than V(none), or if a policy loses rules
+  type: dict
+  contains:
+    manifests:
+      description:
+        - The policy and its binding, as C(kubectl apply) takes them. An identity without the right to write policies
+          leaves them to another one.
+        - Empty if there is no policy, or none any more.
+      type: list
+      elements: dict
+    covered:
+      description: Names of the rules in it.
+      type: list
+      elements: str
+    not_covered:
+      description: Rules that no policy can write.
+      type: list
+      elements: dict
+      contains:
+        rule:
+          description: Name of the rule.
+          type: str
+        code:
+          description: Always V(not_covered).
+          type: str
+        reason:
+          description: Why no policy can write it.
+          type: str
+        advice:
+          description: What to do.
+          type: str
+    expected:
+      description: Workloads that O(rules) name and that do not exist yet.
+      type: list
+      elements: dict
+      contains:
+        kind:
+          description: Kind of the workload.
+          type: str
+        namespace:
+          description: Namespace of the workload.
+          type: str
+        name:
+          description: Name of the workload.
+          type: str
+  sample:
+    manifests: []
+    covered: [web-even]
+    not_covered: []
+    expected:
+      - {kind: VirtualMachine, namespace: shop, name: web-d}
 change:
   description: The change of the rule set that the written workloads belong to, for O(change) of an undo.
   returned: if rules of a workload were written or removed, or may have been where a connection was lost
@@ -609,8 +694,13 @@ outcome:
     - C(done) is V(rules_added), V(rules_updated), V(rules_removed) or V(unchanged), with O(state=reverted)
       V(constraints_restored), V(none_written) where findings or the forecast refused the rules before the first write,
       and V(held) with the workloads of RV(held).
-    - C(skipped) has V(not_written) for workloads of RV(errors), and with O(state=reverted) V(not_reverted). C(next)
-      is V(held) where a rollout has to end a hold.
+    - Of O(new_members) C(done) has V(policy_written), V(policy_removed), V(policy_rules_removed), and V(expected) for
+      workloads of RV(new_members.expected).
+    - C(skipped) has V(not_written) for workloads of RV(errors), and with O(state=reverted) V(not_reverted). It has
+      V(not_covered) for rules that no policy can write, V(policy_not_written) where the right to write policies is
+      missing, and V(policy_unknown) where rules go and policies that may have them cannot be read.
+    - C(next) is V(held) where a rollout has to end a hold, and V(policies_writer) where the right to write policies is
+      missing.
   returned: always, unless the input is refused
   type: dict
   sample:
@@ -698,7 +788,11 @@ from ansible_collections.virt.placement.plugins.module_utils.interface.arguments
 from ansible_collections.virt.placement.plugins.module_utils.interface.runner import run_task
 from ansible_collections.virt.placement.plugins.module_utils.kinds.registry import RULE_KINDS
 from ansible_collections.virt.placement.plugins.module_utils.rules.change import WORKLOAD_ROLLOUT
-from ansible_collections.virt.placement.plugins.module_utils.rules.registry import RESTORATIONS
+from ansible_collections.virt.placement.plugins.module_utils.rules.policy_plan import NONE
+from ansible_collections.virt.placement.plugins.module_utils.rules.registry import (
+    NEW_MEMBERS,
+    RESTORATIONS,
+)
 
 POD_LABELS = {
     "labels": {"type": "dict", "required": True},
@@ -768,6 +862,11 @@ def main() -> None:
                 "type": "str",
                 "default": "refuse",
                 "choices": list(WORKLOAD_ROLLOUT),
+            },
+            new_members={
+                "type": "str",
+                "default": NONE,
+                "choices": [NONE, *NEW_MEMBERS],
             },
             fail_on_forecast={
                 "type": "list",

@@ -84,7 +84,8 @@ def manifests(namespace: str) -> tuple[t.Any, ...]:
     empty = snapshot(namespaces=(Namespace(namespace),))
     empty = replace(empty, platform=replace(empty.platform, kubernetes=MUTATES_SINCE))
     rules = parsed(declared_rules(), namespace=namespace)
-    planned = plan.mutating(RulesRequest(namespace, "default", rules), empty, None)
+    request = RulesRequest(namespace, "default", rules, new_members="policy")
+    planned = plan.plan_policies(request, empty)
     if planned.why_none or planned.not_covered:
         raise RuntimeError(f"no policy for all rules: {planned.why_none} {planned.not_covered}")
     return planned.manifests

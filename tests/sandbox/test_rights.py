@@ -109,6 +109,14 @@ WRITES: dict[str, dict[str, set[str]]] = {
         "events": {"create"},
     },
 }
+WRITES["policies-writer"] = {
+    **WRITES["mover"],
+    **{
+        f"{kind}admission{part}": {"create", "patch", "delete"}
+        for kind in ("mutating", "validating")
+        for part in ("policies", "policybindings")
+    },
+}
 WRITES["labeler-mover"] = {**WRITES["labeler"], **WRITES["mover"]}
 
 

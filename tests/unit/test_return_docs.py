@@ -24,6 +24,7 @@ WITHOUT_CONTAINS = {
     "domains": "topology name to domain",
     "labels": "label key to value",
     "node_labels": "label key to value to nodes, or node to label key to value",
+    "manifests": "objects of the Kubernetes API",
     "missing": "topology name to nodes",
     "outcome": "lists of entries, with fields that are the same in each module",
     "patch": "operations of RFC 6902",

@@ -18,21 +18,25 @@ from ..model.objects import Ref
 from ..model.write import Write
 from ..rules.changed_back import changed_back, changed_back_by_revert
 from ..rules.labels_first import label_writes
+from ..rules.policy_plan import PolicyPlan, WrittenPolicies
 from ..rules.rules_plan import RulesPlan, Written
+from .policy_writes import write_policies
 
 
-def write(api: ApiClient, plan: RulesPlan, check: bool) -> Written:
-    """Makes the writes of the plan, unless admission would undo them. A stage has what the server accepts of it, and
-    what does not depend on an object that could not be written. Raises InvalidInput with all missing rights, and
-    ApiError."""
+def write(api: ApiClient, plan: RulesPlan, policies: PolicyPlan, check: bool) -> Written:
+    """Makes the writes of the plans, unless admission would undo them: those of policies first. A stage has what the
+    server accepts of it, and what does not depend on an object that could not be written. Raises InvalidInput with all
+    missing rights, and ApiError."""
     require_write_rights(api, plan.writes, role="mover")
     if again := changed_back_again(api, plan):
-        return Written(replace(plan, findings=(*plan.findings, *again), refused=again))
+        refused_plan = replace(plan, findings=(*plan.findings, *again), refused=again)
+        return Written(refused_plan, policies=WrittenPolicies(policies))
     done: list[Write] = []
     back: list[Finding] = []
     refused = refused_writes(api, plan) if check else refused_labels(api, plan)
     errors = dict(refused)
     uncertain: set[Ref] = set()
+    written_policies = write_policies(api, policies, check=check)
     for stage in plan.stages:
         held = held_writes(plan, stage, errors, refused)
         errors = {**held, **errors}
@@ -59,7 +63,12 @@ def write(api: ApiClient, plan: RulesPlan, check: bool) -> Written:
             and (x.error.outcome_unknown or isinstance(x.error, (Unreachable, DeadlineExceeded)))
         }
     return Written(
-        plan, tuple(done), errors, changed_back=tuple(back), uncertain=frozenset(uncertain)
+        plan,
+        tuple(done),
+        errors,
+        changed_back=tuple(back),
+        uncertain=frozenset(uncertain),
+        policies=written_policies,
     )
 
 

@@ -42,10 +42,12 @@ from ..rules.checks import how_to_accept
 from ..rules.members import targets_of
 from ..rules.parse import read_rules
 from ..rules.plan import plan_rules
+from ..rules.policy_plan import NONE, WrittenPolicies
 from ..rules.registry import HOLDS, RESTORATIONS
 from ..rules.rules_plan import ExtraFindings, RulesPlan, Written
 from ..rules.rules_request import RulesRequest
 from ..view.label_input import NO_LABELS, NodeLabels, assumed_node_labels, with_node_labels
+from .rule_policies import policies_result, policy_entries, with_policy_plan
 
 if t.TYPE_CHECKING:
     from ansible.module_utils.basic import AnsibleModule
@@ -70,7 +72,9 @@ def run(module: AnsibleModule, api: ApiClient) -> dict[str, t.Any]:
         refusal=refusal,
     )
     result = _result(written, params, diff=module._diff, topology=topology)
-    result |= entries(written, params["state"], check=module.check_mode)
+    result |= entries(
+        written, params["state"], check=module.check_mode, new_members=params["new_members"]
+    )
     _warn(module, written.plan)
     failing = (*written.plan.refused, *written.changed_back)
     errors = [_refused(finding, sentence) for finding, sentence in sentences(failing)]
@@ -99,7 +103,7 @@ def _result(
     plan = written.plan
     result = {
         **writes_result(
-            written.done,
+            (*written.policies.done, *written.done),
             diff=diff,
             elsewhere={change.ref for change in plan.workloads},
             words=lambda write: term_changes(write, topology),
@@ -109,6 +113,7 @@ def _result(
         "counts": written.counts(),
         "held": written.held(),
     }
+    result |= policies_result(written.policies, params["new_members"])
     if change := written.change():
         result["change"] = change
     if restoration := RESTORATIONS.get(params["state"]):
@@ -116,7 +121,9 @@ def _result(
     return result
 
 
-def entries(written: Written, state: str, *, check: bool) -> dict[str, JSON]:
+def entries(
+    written: Written, state: str, *, check: bool, new_members: str = NONE
+) -> dict[str, JSON]:
     """What the task did with the rules, and what it left, for people."""
     done: list[Entry] = []
     for part, word in (("added", "added"), ("updated", "changed"), ("removed", "removed")):
@@ -131,15 +138,18 @@ def entries(written: Written, state: str, *, check: bool) -> dict[str, JSON]:
     if restoration := RESTORATIONS.get(state):
         restored, left = restoration().entries(written.plan, written.changes, check)
         done, skipped = [*done, *restored], [*skipped, *left]
-    elif not (done or skipped):
+    elif not (done or skipped or written.policies.done or written.policies.refused):
         done = [Entry("unchanged", "rules: nothing to change, all of them are written already")]
+    more_done, more_skipped, following = policy_entries(written.policies, new_members, check=check)
+    done, skipped = [*more_done, *done], [*skipped, *more_skipped]
     if written.is_refused:
         done = [Entry("none_written", f"rules: none {'would be' if check else 'was'} written")]
     held = [Ref(**ref) for ref in written.held()]
     if held:
         text = f"workload rollouts {'that would be ' if check else ''}held"
         done.append(Entry("held", text, tuple(map(str, held))))
-    following = [end_of_hold(held, ["migrate"], tried=False)] if held and not check else []
+    if held and not check:
+        following.append(end_of_hold(held, ["migrate"], tried=False))
     return outcome(done, skipped, following)
 
 
@@ -219,6 +229,7 @@ def rules_request(
         broken=parsed.broken,
         at=utc_now(),
         undoes=params.get("change") or "",
+        new_members=params.get("new_members") or NONE,
     )
 
 
@@ -243,17 +254,19 @@ def write_rules(
     scope = scope_of(request)
     snapshot = with_node_labels(_read(api, scope), assumed, faults)
     request = replace(request, faults=tuple(faults))
+    snapshot, request = with_policy_plan(api, snapshot, request)
     snapshot, plan = _planned(api, snapshot, request, extra_findings)
     plan = with_restarts(plan)
+    not_written = WrittenPolicies(request.policies)
     if plan.refused:
-        return Written(plan)
-    if refusal and plan.writes:
-        return Written(plan, refusal=refusal)
-    if not plan.writes:
-        return Written(plan)
+        return Written(plan, policies=not_written)
+    if refusal and (plan.writes or request.policies.writes):
+        return Written(plan, refusal=refusal, policies=not_written)
+    if not (plan.writes or request.policies.writes):
+        return Written(plan, policies=not_written)
     from .rule_writes import write
 
-    return write(api, plan, check)
+    return write(api, plan, request.policies, check)
 
 
 def _read(api: ApiClient, scope: ReadScope) -> Snapshot:

@@ -87,16 +87,9 @@ def _is_applied(binding: AdmissionPolicy) -> bool:
 
 
 def _is_changed(policy: AdmissionPolicy) -> bool:
-    """Whether the spec is not the one that was written, apart from what the API server adds (kubernetes
-    pkg/apis/admissionregistration/v1/defaults.go) and from its failurePolicy."""
-    constraints = policy.spec.get("matchConstraints") or {}
-    written = {name: value for name, value in constraints.items() if value != {}}
-    written["resourceRules"] = [
-        {name: value for name, value in rule.items() if (name, value) != ("scope", "*")}
-        for rule in constraints.get("resourceRules") or ()
-    ]
-    spec = {**policy.spec, "matchConstraints": written, "failurePolicy": "Ignore"}
-    return digest(spec, 12) != policy.digest
+    """Whether the spec is not the one that was written, apart from its failurePolicy. What the API server adds is
+    written, too (kubernetes pkg/apis/admissionregistration/v1/defaults.go)."""
+    return digest({**policy.spec, "failurePolicy": "Ignore"}, 12) != policy.digest
 
 
 def _refused(policy: AdmissionPolicy) -> t.Iterator[Finding]:

@@ -72,6 +72,14 @@ def new_members(rules: t.Sequence[Rule], snapshot: Snapshot) -> NewMembers:
     return NewMembers(tuple(members), not_covered)
 
 
+def stand_ins_of_names(rules: t.Iterable[Rule], snapshot: Snapshot) -> tuple[Workload, ...]:
+    """Stand-ins of the workloads that the rules name, and that do not exist."""
+    named = (x.selector for rule in rules for x in _references(rule) if x.selector.labels is None)
+    names = {(selector.kind, name): selector for selector in named for name in selector.names}
+    stand_ins = (_stand_in(selector, name, {}) for (_kind, name), selector in names.items())
+    return tuple(x for x in stand_ins if x.ref not in snapshot.workloads_by_ref)
+
+
 def _not_covered(rule: Rule) -> Obstacle:
     return Obstacle(
         NOT_COVERED,

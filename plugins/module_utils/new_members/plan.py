@@ -5,51 +5,60 @@
 from __future__ import annotations
 
 import typing as t
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
+from ..model.admission_policy import AdmissionPolicy
 from ..model.json_pointer import JSON
 from ..model.kinds import RULES
 from ..model.obstacle import NO_POLICY, Obstacle
-from ..model.rule import Rule, RuleId
+from ..model.rule import Rule
 from ..model.snapshot import Snapshot
+from ..rules.policy_plan import NONE, POLICY, PolicyPlan, policy_writes
 from ..rules.rules_request import RulesRequest
-from .members import new_members
-from .policy import mutating_policy, policy_name, warning_policy, why_no_policy
+from .members import new_members, stand_ins_of_names
+from .policy import mutating_policy, warning_policy, why_no_policy
 from .stored import rules_of_policy, rules_text
 
-Policy = t.Mapping[str, JSON]
+
+def plan_policies(request: RulesRequest, snapshot: Snapshot) -> PolicyPlan:
+    """What the request makes of the policies of its rule set."""
+    own = [
+        policy
+        for policy in snapshot.policies or ()
+        if (policy.namespace, policy.rule_set) == (request.namespace, request.rule_set)
+    ]
+    stored: list[Rule] = []
+    for policy in own:
+        rules = rules_of_policy(policy.manifest, request.namespace, request.rule_set)
+        if rules is None:
+            return PolicyPlan(why_none=_unreadable(policy))
+        stored += rules
+    after = _rules_after(request, stored)
+    only_removes = request.state != "present" or request.new_members == NONE
+    if only_removes and len(after) == len(stored):
+        return PolicyPlan()
+    mutates = request.new_members == POLICY
+    if only_removes:
+        mutates = any(policy.mutates for policy in own)
+    plan = plan_of_rules(request, snapshot, after, mutates=mutates)
+    if plan.why_none is not None:
+        return plan
+    listed = {rule.id for rule in request.rules} if mutates and not only_removes else ()
+    named = [rule for rule in after if rule.id in listed and rule.id in plan.covered]
+    left = {rule.id for rule in after if plan.manifests}
+    return replace(
+        plan,
+        expected=stand_ins_of_names(named, snapshot),
+        removed=tuple(sorted({rule.id for rule in stored} - left)),
+        writes=policy_writes(plan.manifests, own),
+    )
 
 
-@dataclass(frozen=True)
-class PolicyPlan:
-    """`manifests`: the policy and its binding, none where there is no policy: `why_none` says why, or no rule is for
-    new members. `not_covered`: the rules that new members do not get, each with the reason."""
-
-    manifests: tuple[JSON, ...] = ()
-    not_covered: t.Mapping[RuleId, Obstacle] = field(default_factory=dict)
-    why_none: Obstacle | None = None
-
-
-def mutating(request: RulesRequest, snapshot: Snapshot, present: Policy | None) -> PolicyPlan:
-    """The policy that gives new members the rules. `present`: the policy of the rule set as it is, None where there is
-    none."""
-    return _plan(request, snapshot, present, mutates=True)
-
-
-def warning(request: RulesRequest, snapshot: Snapshot, present: Policy | None) -> PolicyPlan:
-    """The policy that warns of new members without the rules."""
-    return _plan(request, snapshot, present, mutates=False)
-
-
-def _plan(
-    request: RulesRequest, snapshot: Snapshot, present: Policy | None, *, mutates: bool
+def plan_of_rules(
+    request: RulesRequest, snapshot: Snapshot, rules: t.Sequence[Rule], *, mutates: bool
 ) -> PolicyPlan:
-    rules = _rules_after(request, present)
-    if rules is None:
-        name = policy_name(request.namespace, request.rule_set)
-        text = f"the rules in the annotation {RULES} of the policy {name} cannot be read"
-        advice = "Delete the policy and its binding, and write all rules of the set again."
-        return PolicyPlan(why_none=Obstacle(NO_POLICY, text, advice=advice))
+    """The policy that has these rules of the set. It only warns of new members without them where it does not
+    mutate."""
     members, not_covered = new_members(rules, snapshot)
     if not members:
         return PolicyPlan(not_covered=not_covered)
@@ -59,26 +68,28 @@ def _plan(
     make = mutating_policy if mutates else warning_policy
     policy, binding = make(request.namespace, request.rule_set, members)
     policy["metadata"] = _with_rules(policy["metadata"], rules)
-    return PolicyPlan((policy, binding), not_covered)
+    covered = frozenset(rule.id for rule in rules if rule.id not in not_covered)
+    return PolicyPlan((policy, binding), not_covered, covered=covered)
+
+
+def _unreadable(policy: AdmissionPolicy) -> Obstacle:
+    return Obstacle(
+        NO_POLICY,
+        f"the rules in the annotation {RULES} of {policy.ref} cannot be read",
+        advice="Delete the policy and its binding, and write all rules of the set again.",
+    )
 
 
 def _with_rules(metadata: JSON, rules: t.Iterable[Rule]) -> JSON:
     return {**metadata, "annotations": {**metadata["annotations"], RULES: rules_text(rules)}}
 
 
-def _rules_after(request: RulesRequest, present: Policy | None) -> list[Rule] | None:
-    """The rules of the set after the request: those that it lists, and others that the policy has. None where they
-    cannot be read."""
-    listed = {rule.id: rule for rule in request.rules}
-    kept: t.Iterable[Rule] = ()
-    if present is not None and not request.prune:
-        stored = rules_of_policy(present, request.namespace, request.rule_set)
-        if stored is None:
-            return None
-        kept = stored
-    if request.state != "present":
-        return [rule for rule in kept if rule.id not in listed]
-    after = {rule.id: rule for rule in kept}
+def _rules_after(request: RulesRequest, stored: t.Iterable[Rule]) -> list[Rule]:
+    """The rules of the policy after the request: those that it lists, and others that the policy has."""
+    listed = {rule.id for rule in request.rules}
+    after = {rule.id: rule for rule in stored if not request.prune}
+    if request.state != "present" or request.new_members == NONE:
+        return [rule for rule in after.values() if rule.id not in listed]
     for rule in request.rules:
         if not rule.is_named_alone:
             after[rule.id] = rule

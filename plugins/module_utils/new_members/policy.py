@@ -161,17 +161,19 @@ def _with_binding(
 
 
 def _constraints(namespace: str, members: t.Iterable[NewMember]) -> JSON:
-    """Creations of the kinds in the namespace."""
+    """Creations of the kinds in the namespace, with what the API server adds by default."""
     kinds = {member.kind.name: member.kind for member in members}
     return {
         "matchPolicy": "Equivalent",
         "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": namespace}},
+        "objectSelector": {},
         "resourceRules": [
             {
                 "apiGroups": [kind.group],
                 "apiVersions": [kind.group_version.partition("/")[2], *kind.older_versions],
                 "operations": ["CREATE"],
                 "resources": [kind.plural],
+                "scope": "*",
             }
             for kind in kinds.values()
         ],

@@ -101,12 +101,14 @@ SINGLE_WORKLOAD = "single_workload"
 UNKNOWN_RULE = "unknown_rule"
 
 
-def of_rule(resolved: Resolved, compiled: Compiled, view: ClusterView) -> list[Finding]:
-    """The findings of one rule by itself."""
+def of_rule(
+    resolved: Resolved, compiled: Compiled, view: ClusterView, *, has_new_members: bool = False
+) -> list[Finding]:
+    """The findings of one rule by itself. `has_new_members`: a policy gives it to workloads that are created later."""
     rule = resolved.rule
     return [
         *_unread_nodes(compiled, view),
-        *_no_matching_workloads(resolved),
+        *(() if has_new_members else _no_matching_workloads(resolved)),
         *single_workload(rule),
         *_lacking(compiled),
         *(
@@ -178,7 +180,8 @@ def _no_matching_workloads(resolved: Resolved) -> t.Iterator[Finding]:
                 NO_MATCHING_WORKLOADS,
                 "error",
                 f"No {reference.kind} has {labels} in its template's labels.",
-                "Correct the labels: those of the template count, not those of the object.",
+                "Correct the labels: those of the template count, not those of the object. For workloads that"
+                " are created later, set new_members to policy.",
                 rule=rule.id.name,
             )
 

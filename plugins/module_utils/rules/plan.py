@@ -36,6 +36,7 @@ from .members import GroupSelectorBuilder, resolve
 from .merge import merge
 from .ownership import OwnedRule, Ownership, UnreadableAnnotation, invalid_rules_annotation
 from .ownership_index import OwnershipIndex
+from .policy_plan import POLICY
 from .pools import pool_faults
 from .record import change_of_request, is_begun
 from .rules_plan import ExtraFindings, RulesPlan, plan_of_changes
@@ -233,11 +234,18 @@ def plan_rules(
     compiled = _compile(request, view, ownerships, faults, findings)
     requested = requested_rules(request, compiled, view, ownerships, faults, findings)
     unread_workloads(request, view, faults, findings)
+    of_policy = {*request.policies.removed, *request.policies.covered}
     if request.state == "absent":
-        ids = dict.fromkeys((rule.id for rule in request.rules), frozenset[Ref]())
+        ids = dict.fromkeys(
+            (x.id for x in request.rules if x.id not in of_policy), frozenset[Ref]()
+        )
         findings += unknown_rules(ids, ownerships.carriers, "removed")
     elif not request.prune:
-        disabled = {x.rule.id: frozenset(x.terms) for x in compiled if not x.rule.enabled}
+        disabled = {
+            x.rule.id: frozenset(x.terms)
+            for x in compiled
+            if not x.rule.enabled and x.rule.id not in of_policy
+        }
         findings += unknown_rules(disabled, ownerships.carriers, "disabled")
     changes = _changes(request, requested, view, faults)
     changed = [change for change in changes if change.stages]
@@ -253,6 +261,9 @@ def plan_rules(
     if faults:
         raise InvalidInput(_every_fault(faults, plan.refused, request.rules))
     made = next((x.change for x in requested.values()), None)
+    if expected := request.policies.expected_refs:
+        plan = plan.without(expected)
+        requested = {ref: x for ref, x in requested.items() if ref not in expected}
     return replace(
         plan,
         requested=requested,
@@ -300,7 +311,8 @@ def _compile(
     compiled = [compile_rule(x, selectors) for x in resolved]
     for members, terms in zip(resolved, compiled, strict=True):
         if members.rule.enabled:
-            findings += of_rule(members, terms, view)
+            later = request.new_members == POLICY and members.rule.id in request.policies.covered
+            findings += of_rule(members, terms, view, has_new_members=later)
     return compiled
 
 

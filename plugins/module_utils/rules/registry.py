@@ -10,11 +10,11 @@ from ..holds import write as holds
 
 if t.TYPE_CHECKING:
     from ..model.snapshot import Snapshot
-    from ..new_members.plan import PolicyPlan
+    from .policy_plan import PolicyPlan
     from .rules_plan import Restoration
     from .rules_request import RulesRequest
 
-    PolicyOfRules = t.Callable[[RulesRequest, Snapshot, t.Mapping[str, t.Any] | None], PolicyPlan]
+    PlanPolicies = t.Callable[[RulesRequest, Snapshot], PolicyPlan]
 
 
 def _undo() -> Restoration:
@@ -23,16 +23,10 @@ def _undo() -> Restoration:
     return REVERT
 
 
-def _policy() -> PolicyOfRules:
-    from ..new_members.plan import mutating
+def _policies() -> PlanPolicies:
+    from ..new_members.plan import plan_policies
 
-    return mutating
-
-
-def _warning() -> PolicyOfRules:
-    from ..new_members.plan import warning
-
-    return warning
+    return plan_policies
 
 
 HOLDS = {
@@ -47,7 +41,8 @@ RESTORATIONS = {
 that asks for it."""
 
 NEW_MEMBERS = {
-    "policy": _policy,
-    "warn": _warning,
+    "policy": _policies,
+    "warn": _policies,
 }
-"""How workloads that are created later get the rules of a set: each is imported by the task that asks for it."""
+"""What workloads that are created later get of the rules of a set. Imported where a task asks for it, or where a set
+has policies."""

@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 import typing as t
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from ..kinds.virtual_machine import VMIS
 from ..model.findings import Finding, TaskError
@@ -20,6 +20,7 @@ from .change import Recompute, WorkloadChange, of_change, recompute_held, with_h
 from .checks import is_refused, unchecked
 from .draft import RequestedRules
 from .labels_first import LabelNeeds, ordered_stages
+from .policy_plan import NO_WRITES, WrittenPolicies
 from .record import RuleSetChange
 from .rules_request import RulesRequest
 
@@ -68,12 +69,23 @@ class RulesPlan:
     def writes(self) -> tuple[Write, ...]:
         return tuple(write for stage in self.stages for write in stage)
 
+    def without(self, refs: frozenset[Ref]) -> RulesPlan:
+        """The plan without what it writes to these workloads."""
+        stages = (tuple(x for x in stage if x.target not in refs) for stage in self.stages)
+        return replace(
+            self,
+            stages=tuple(stage for stage in stages if stage),
+            workloads=tuple(change for change in self.workloads if change.ref not in refs),
+            held=self.held - refs,
+        )
+
 
 @dataclass(frozen=True)
 class Written:
     """What became of a plan. `done` are the writes that were made, in their order; `errors` has the other objects, with
     the reason. `refusal`: why the forecast refuses the plan. `changed_back`: terms that admission took out again.
-    `uncertain`: the objects of errors that may have been written all the same."""
+    `uncertain`: the objects of errors that may have been written all the same. `policies`: for workloads that are
+    created later."""
 
     plan: RulesPlan
     done: tuple[Write, ...] = ()
@@ -81,6 +93,7 @@ class Written:
     refusal: TaskError | None = None
     changed_back: tuple[Finding, ...] = ()
     uncertain: frozenset[Ref] = frozenset()
+    policies: WrittenPolicies = NO_WRITES
 
     @property
     def is_refused(self) -> bool:

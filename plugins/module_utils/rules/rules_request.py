@@ -11,6 +11,7 @@ from ..model.input import nearest
 from ..model.rule import Rule
 from ..view.view import ClusterView
 from .change import NO_HOLDING, WORKLOAD_ROLLOUT, Holding
+from .policy_plan import NO_POLICIES, NONE, PolicyPlan
 
 STATES = ("present", "absent")
 """Those of rules; undo adds its own."""
@@ -22,7 +23,8 @@ class RulesRequest:
     the errors of the rules as they were parsed, `broken` the rules that have them: their workloads are looked
     up, so that every error is reported at once. `adopt_similar` counts only with `adopt`. `at`: when the request is
     made (RFC 3339). `undoes`: with state reverted, the only change that is undone (`RuleSetChange.id`); empty for the
-    last one, whichever it is."""
+    last one, whichever it is. `new_members`: what workloads that are created later get; `policies`: what that makes of
+    the policies of the set."""
 
     namespace: str
     rule_set: str
@@ -38,6 +40,13 @@ class RulesRequest:
     broken: tuple[Rule, ...] = ()
     at: str = ""
     undoes: str = ""
+    new_members: str = NONE
+    policies: PolicyPlan = NO_POLICIES
+
+    @property
+    def removes_rules(self) -> bool:
+        """Whether rules go, or rest."""
+        return self.state != "present" or self.prune or not all(x.enabled for x in self.rules)
 
 
 def option_faults(

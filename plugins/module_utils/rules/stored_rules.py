@@ -195,7 +195,8 @@ def with_members(
             by_kind: dict[str, list[str]] = {}
             for ref in rules.members.get(rule.id, ()):
                 by_kind.setdefault(ref.kind, []).append(ref.name)
-            if not by_kind:
+            of_policy = {*request.policies.covered, *request.policies.removed}
+            if not by_kind and rule.id not in of_policy:
                 faults.append(_unknown(rule, rules))
             selectors = (
                 WorkloadSelector(kind, rule.id.namespace, tuple(names))

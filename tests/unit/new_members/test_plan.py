@@ -6,18 +6,22 @@ from __future__ import annotations
 
 import json
 import typing as t
+from dataclasses import replace
 
 import pytest
 
-from ansible_collections.virt.placement.plugins.module_utils.model.kinds import RULES
-from ansible_collections.virt.placement.plugins.module_utils.new_members.plan import (
-    PolicyPlan,
-    mutating,
+from ansible_collections.virt.placement.plugins.module_utils.model.admission_policy import (
+    bound_policies,
+    policy_from_manifest,
 )
+from ansible_collections.virt.placement.plugins.module_utils.model.kinds import RULES
+from ansible_collections.virt.placement.plugins.module_utils.model.snapshot import Snapshot
+from ansible_collections.virt.placement.plugins.module_utils.new_members.plan import plan_policies
 from ansible_collections.virt.placement.plugins.module_utils.new_members.stored import (
     rules_of_policy,
     rules_text,
 )
+from ansible_collections.virt.placement.plugins.module_utils.rules.policy_plan import PolicyPlan
 from ansible_collections.virt.placement.plugins.module_utils.rules.registry import NEW_MEMBERS
 from tests.unit.rules import builders
 
@@ -27,9 +31,38 @@ TWO = {"name": "two", "avoid": {ZONE: ["b", "c"]}, "workloads": [{"labels": {"ap
 KEYLESS: dict[str, t.Any] = {"topology_keys": {"rack": "rack"}}
 
 
-def planned(*rules: t.Any, present: PolicyPlan | None = None, **options: t.Any) -> PolicyPlan:
-    policy = present.manifests[0] if present is not None and present.manifests else None
-    return mutating(builders.request(*rules, **options), builders.snapshot(), policy)
+def planned(
+    *rules: t.Any,
+    present: PolicyPlan | None = None,
+    new_members: str = "policy",
+    **options: t.Any,
+) -> PolicyPlan:
+    manifests = () if present is None else present.manifests
+    return plan_policies(
+        replace(builders.request(*rules, **options), new_members=new_members),
+        on_server(manifests),
+    )
+
+
+def on_server(manifests: t.Iterable[t.Any]) -> Snapshot:
+    """A snapshot with these policies."""
+    objects = [
+        policy_from_manifest(
+            x["kind"],
+            {**x, "metadata": {**x["metadata"], "uid": x["kind"], "resourceVersion": "7"}},
+        )
+        for x in manifests
+    ]
+    return replace(builders.snapshot(), policies=bound_policies(objects))
+
+
+def written(plan: PolicyPlan) -> list[str]:
+    """The writes in their order."""
+    words = ("deleted", "created", "changed")
+    return [
+        f"{write.target.kind} {words[0 if write.after is None else 2 if write.uid else 1]}"
+        for write in plan.writes
+    ]
 
 
 def names(plan: PolicyPlan) -> list[str]:
@@ -98,15 +131,63 @@ def test_damaged_annotation_is_not_an_empty_one(text: str | None) -> None:
     first = planned(ONE)
     policy = json.loads(json.dumps(first.manifests[0]))
     policy["metadata"]["annotations"][RULES] = text
-    plan = mutating(builders.request(TWO), builders.snapshot(), policy)
+    plan = planned(TWO, present=PolicyPlan((policy,)))
     assert plan.manifests == ()
     assert plan.why_none is not None
     assert plan.why_none.code == "no_policy"
 
 
+MAP, VAP = "MutatingAdmissionPolicy", "ValidatingAdmissionPolicy"
+
+
 def test_registry_has_both_policies() -> None:
-    kinds = [
-        entry()(builders.request(ONE), builders.snapshot(), None).manifests[0]["kind"]
-        for entry in NEW_MEMBERS.values()
+    assert [entry() for entry in NEW_MEMBERS.values()] == [plan_policies, plan_policies]
+    assert written(planned(ONE)) == [f"{MAP} created", f"{MAP}Binding created"]
+    assert written(planned(ONE, new_members="warn")) == [f"{VAP} created", f"{VAP}Binding created"]
+
+
+def test_policy_that_is_as_wanted_is_not_written() -> None:
+    assert written(planned(ONE, present=planned(ONE))) == []
+    other = planned({**ONE, "run_on": {ZONE: "b"}}, present=planned(ONE))
+    assert written(other) == [f"{MAP} changed", f"{MAP}Binding changed"]
+    tests = [str(write.tests[0].value) for write in other.writes]
+    assert tests == ["7", "7"]  # what was read
+
+
+def test_one_kind_of_policy_follows_the_other_before_that_is_deleted() -> None:
+    switched = planned(TWO, present=planned(ONE), new_members="warn")
+    assert names(switched) == ["one", "two"]
+    assert written(switched) == [
+        *(f"{VAP} created", f"{VAP}Binding created"),
+        *(f"{MAP}Binding deleted", f"{MAP} deleted"),
     ]
-    assert kinds == ["MutatingAdmissionPolicy", "ValidatingAdmissionPolicy"]
+
+
+def test_task_without_the_option_takes_its_rules_out() -> None:
+    both = planned(ONE, TWO)
+    left = planned(ONE, present=both, new_members="none")
+    assert names(left) == ["two"]
+    assert [rule.name for rule in left.removed] == ["one"]
+    assert written(left) == [f"{MAP} changed", f"{MAP}Binding changed"]
+    assert written(planned(present=both, new_members="none")) == []
+    for gone in (
+        planned(ONE, TWO, present=both, new_members="none"),
+        planned(present=both, prune=True),
+        planned({"name": "one"}, {"name": "two"}, present=both, state="absent"),
+    ):
+        assert written(gone) == [f"{MAP}Binding deleted", f"{MAP} deleted"]
+        assert [rule.name for rule in gone.removed] == ["one", "two"]
+
+
+def test_removal_of_a_rule_leaves_a_warning_a_warning() -> None:
+    warning = planned(ONE, TWO, new_members="warn")
+    left = planned({"name": "one"}, present=warning, state="absent", new_members="policy")
+    assert written(left) == [f"{VAP} changed", f"{VAP}Binding changed"]
+
+
+def test_names_of_covered_rules_may_not_exist_yet() -> None:
+    apart = {"name": "x", "keep_apart": ZONE, "workloads": [{"kind": "Deployment", "names": ["d"]}]}
+    plan = planned(ONE, TWO, apart)
+    assert [str(ref) for ref in plan.expected_refs] == ["VirtualMachine shop/a"]
+    assert [rule.name for rule in plan.not_covered] == ["x"]
+    assert planned(ONE, new_members="warn").expected == ()

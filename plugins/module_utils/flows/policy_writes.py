@@ -1,0 +1,82 @@
+# Copyright (c) 2026, virt.placement contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Write the policies of a rule set, before its workloads.
+
+So a workload that is created meanwhile gets a new rule, and none that goes.
+"""
+
+from __future__ import annotations
+
+from ..api.client import ApiClient
+from ..api.errors import ApiRequest, Conflict, Forbidden
+from ..cluster.access import Right, missing_rights
+from ..model.findings import InputError, InvalidInput
+from ..model.obstacle import NO_RIGHT, Obstacle
+from ..model.rendering import listed
+from ..model.write import Write
+from ..rules.policy_plan import PolicyPlan, WrittenPolicies, policy_path
+
+WRITER = (
+    "grant this identity the ClusterRole virt-placement-policies-writer (rbac/policies-writer.yml)"
+)
+
+
+def write_policies(api: ApiClient, plan: PolicyPlan, *, check: bool) -> WrittenPolicies:
+    """Makes the writes of the plan; none without the right to each of them. The server is asked by dry runs first, so
+    that what it refuses is known before the first write. Raises ApiError, and InvalidInput for an object of the same
+    name that is not of the rule set."""
+    if not plan.writes:
+        return WrittenPolicies(plan)
+    missing = missing_rights(api, (Right.of(_request(write)) for write in plan.writes))
+    if missing:
+        return WrittenPolicies(plan, refused=_refused(f"may not {listed(missing, 4)}"))
+    try:
+        for write in plan.writes:
+            if write.after is not None:
+                _send(api, write, dry_run=True)
+        for write in plan.writes if not check else ():
+            _send(api, write)
+    except Forbidden as error:
+        if not error.lacks_right:
+            raise
+        refused = _refused(f"may not {Right.of(error.request)}")
+        return WrittenPolicies(plan, refused=refused)
+    return WrittenPolicies(plan, plan.writes)
+
+
+def _refused(what: str) -> Obstacle:
+    return Obstacle(
+        NO_RIGHT,
+        f"this identity {what}",
+        advice=f"{WRITER}, or apply the manifests in new_members of the result",
+    )
+
+
+def _request(write: Write) -> ApiRequest:
+    method = "POST" if not write.uid else "PATCH" if write.after is not None else "DELETE"
+    path = write.path if write.uid else _collection(write)
+    return ApiRequest(method, path)
+
+
+def _collection(write: Write) -> str:
+    return policy_path(write.target._replace(name="")).rstrip("/")
+
+
+def _send(api: ApiClient, write: Write, *, dry_run: bool = False) -> None:
+    if write.uid and write.after is not None:
+        api.patch(write.path, write.patch(), dry_run=dry_run)
+    elif write.uid:
+        api.delete(write.path, uid=write.uid, resource_version=str(write.tests[0].value))
+    else:
+        _create(api, write, dry_run)
+
+
+def _create(api: ApiClient, write: Write, dry_run: bool) -> None:
+    try:
+        api.create(_collection(write), write.operations[0].value, dry_run=dry_run)
+    except Conflict as error:
+        text = (
+            f"{write.target} exists, and is none that this rule set has made: it lacks the labels and annotations"
+            " placement.virt/. It was left as it is. Delete it, or write the rules as another rule_set"
+        )
+        raise InvalidInput([InputError("new_members", text)]) from error

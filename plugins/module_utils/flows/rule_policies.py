@@ -1,0 +1,99 @@
+# Copyright (c) 2026, virt.placement contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What becomes of the policies of a rule set, for workloads that are created later? Read, planned, and as a result."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from ..api.client import ApiClient
+from ..cluster.read_policies import with_policies
+from ..model.findings import InputError
+from ..model.json_pointer import JSON
+from ..model.rendering import Entry
+from ..model.snapshot import Snapshot, unreadable_texts
+from ..rules.policy_plan import NONE, PolicyPlan, WrittenPolicies
+from ..rules.registry import NEW_MEMBERS
+from ..rules.rules_request import RulesRequest
+
+
+def with_policy_plan(
+    api: ApiClient, snapshot: Snapshot, request: RulesRequest
+) -> tuple[Snapshot, RulesRequest]:
+    """The request with what it makes of the policies of its set, and the snapshot with stand-ins of the workloads that
+    its rules name and that do not exist yet. Why there can be no policy is a fault of the request."""
+    plan_policies = next(iter(NEW_MEMBERS.values()), None)
+    if plan_policies is None or "/" in request.namespace or not request.namespace.strip():
+        return snapshot, request
+    snapshot = with_policies(api, snapshot, (request.namespace,))
+    gaps = unreadable_texts(snapshot.policy_gaps)
+    if request.new_members == NONE and not snapshot.policies:
+        unread = tuple(gaps) if request.removes_rules else ()
+        return snapshot, replace(request, policies=PolicyPlan(unread=unread))
+    faults = [InputError("new_members", text, "permission") for text in gaps]
+    plan = plan_policies()(request, snapshot)
+    if (why := plan.why_none) is not None and request.new_members != NONE:
+        text = f"{why}. {why.advice}" if why.advice else str(why)
+        faults.append(InputError("new_members", text))
+    request = replace(request, policies=plan, faults=(*request.faults, *faults))
+    return replace(snapshot, workloads=(*snapshot.workloads, *plan.expected)), request
+
+
+def policies_result(written: WrittenPolicies, mode: str) -> dict[str, JSON]:
+    """The part `new_members` of the result; empty for a task that is not about policies."""
+    plan = written.plan
+    if mode == NONE and not plan.writes:
+        return {}
+    return {
+        "new_members": {
+            "manifests": list(plan.manifests),
+            "covered": sorted(rule.name for rule in plan.covered),
+            "not_covered": [
+                {"rule": rule.name, "code": why.code, "reason": str(why), "advice": why.advice}
+                for rule, why in sorted(plan.not_covered.items())
+            ],
+            "expected": [ref._asdict() for ref in sorted(plan.expected_refs)],
+        }
+    }
+
+
+def policy_entries(
+    written: WrittenPolicies, mode: str, *, check: bool
+) -> tuple[list[Entry], list[Entry], list[Entry]]:
+    """What was written for workloads that are created later, what was not, and what is left to be done, for people."""
+    plan = written.plan
+    skipped: list[Entry] = []
+    following: list[Entry] = []
+    for rule, why in sorted(plan.not_covered.items()) if mode != NONE else ():
+        text = "not in the policy for workloads that are created later, since its terms depend on those that exist"
+        skipped.append(Entry(why.code, text, (rule.name,)))
+    if written.refused is not None:
+        names = tuple(dict.fromkeys(str(write.target) for write in plan.writes))
+        verb = "cannot" if check else "could not"
+        text = f"policy {verb} be written: {written.refused}"
+        skipped.append(Entry("policy_not_written", text, names))
+        following.append(Entry("policies_writer", f"for the policy: {written.refused.advice}"))
+    if plan.unread or (mode == NONE and plan.why_none is not None):
+        why_unknown = "; ".join(plan.unread) or str(plan.why_none)
+        text = f"unknown whether a policy gives these rules to workloads that are created later: {why_unknown}"
+        skipped.append(Entry("policy_unknown", text))
+    return _done(written, check), skipped, following
+
+
+def _done(written: WrittenPolicies, check: bool) -> list[Entry]:
+    plan = written.plan
+    done: list[Entry] = []
+    what = f"policy for workloads that are created later {'would be ' if check else ''}"
+    policies = [write for write in written.done if not write.target.kind.endswith("Binding")]
+    if names := tuple(str(write.target) for write in policies if write.after is not None):
+        done.append(Entry("policy_written", f"{what}written", names))
+    if names := tuple(str(write.target) for write in policies if write.after is None):
+        done.append(Entry("policy_removed", f"{what}removed", names))
+    if plan.removed and written.done:
+        names = tuple(rule.name for rule in plan.removed)
+        text = f"rules that new workloads {'would no longer' if check else 'no longer'} get"
+        done.append(Entry("policy_rules_removed", text, names))
+    if plan.expected and written.refused is None:
+        names = tuple(ref.namespaced_name for ref in sorted(plan.expected_refs))
+        done.append(Entry("expected", "get their rules when they are created", names))
+    return done

@@ -1,0 +1,121 @@
+# Copyright (c) 2026, virt.placement contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What does a task of rules change in the policies of its set, for workloads that are created later?"""
+
+from __future__ import annotations
+
+import typing as t
+from dataclasses import dataclass, field
+
+from ..model.admission_policy import POLICY_API, POLICY_LISTS, AdmissionPolicy
+from ..model.json_pointer import ANNOTATIONS, JSON, LABELS, Pointer
+from ..model.objects import Ref
+from ..model.obstacle import Obstacle
+from ..model.rule import RuleId
+from ..model.snapshot import Workload
+from ..model.write import Operation, Write
+
+NONE, POLICY, WARNING = "none", "policy", "warn"
+"""What a task wants for workloads that are created later: nothing, their rules, or a warning."""
+
+
+@dataclass(frozen=True)
+class PolicyPlan:
+    """`manifests`: the policy and its binding, none where there is no policy: `why_none` says why, or no rule is for
+    new members. `not_covered`: the rules that new members do not get, each with the reason. `covered`: those that they
+    get; `expected`: stand-ins of workloads that these rules name and that do not exist. `removed`: rules that leave
+    the policies of the set. `unread`: what could not be read, where these rules may be in a policy."""
+
+    manifests: tuple[JSON, ...] = ()
+    not_covered: t.Mapping[RuleId, Obstacle] = field(default_factory=dict)
+    why_none: Obstacle | None = None
+    covered: frozenset[RuleId] = frozenset()
+    expected: tuple[Workload, ...] = ()
+    removed: tuple[RuleId, ...] = ()
+    unread: tuple[str, ...] = ()
+    writes: tuple[Write, ...] = ()
+    """In their order: a write without `uid` creates its object, one without `after` deletes it."""
+
+    @property
+    def expected_refs(self) -> frozenset[Ref]:
+        """The workloads that do not exist yet."""
+        return frozenset(workload.ref for workload in self.expected)
+
+
+NO_POLICIES = PolicyPlan()
+
+
+@dataclass(frozen=True)
+class WrittenPolicies:
+    """`done`: the writes that were made, in check mode those that would be. `refused`: why none was."""
+
+    plan: PolicyPlan = NO_POLICIES
+    done: tuple[Write, ...] = ()
+    refused: Obstacle | None = None
+
+
+NO_WRITES = WrittenPolicies()
+
+
+def policy_path(ref: Ref) -> str:
+    """The path of a policy or a binding."""
+    return f"/apis/{POLICY_API}/{POLICY_LISTS[ref.kind]}/{ref.name}"
+
+
+def policy_writes(
+    manifests: t.Iterable[JSON], present: t.Iterable[AdmissionPolicy]
+) -> tuple[Write, ...]:
+    """What makes `present`, the policies of a rule set with their bindings, into `manifests`. What is new is written
+    before what goes: a creation between the two gets its rules once, and no warning. A policy comes before its
+    binding, and goes after it."""
+    objects = {(x.kind, x.name): x for policy in present for x in (policy, *policy.bindings)}
+    wanted = {(x["kind"], x["metadata"]["name"]): x for x in manifests}
+    writes = [
+        _changed(objects[key], manifest) if key in objects else _created(manifest)
+        for key, manifest in wanted.items()
+    ]
+    gone = [x for key, x in objects.items() if key not in wanted]
+    writes += [_deleted(x) for x in sorted(gone, key=lambda x: x.kind, reverse=True)]
+    return tuple(write for write in writes if write is not None)
+
+
+def _created(manifest: JSON) -> Write:
+    ref = Ref(manifest["kind"], "", manifest["metadata"]["name"])
+    whole = Operation("add", Pointer(), manifest)
+    return Write(ref, policy_path(ref), "", (), (whole,), None, manifest["spec"])
+
+
+def _deleted(there: AdmissionPolicy) -> Write:
+    gone = Operation("remove", Pointer())
+    return Write(
+        there.ref, policy_path(there.ref), there.uid, (_as_read(there),), (gone,), there.spec
+    )
+
+
+def _changed(there: AdmissionPolicy, manifest: JSON) -> Write | None:
+    """None where nothing differs: the manifests have what the API server adds by default."""
+    metadata = manifest["metadata"]
+    operations = [
+        Operation("add", place / key, value)
+        for place, name in ((LABELS, "labels"), (ANNOTATIONS, "annotations"))
+        for key, value in metadata[name].items()
+        if (place / key).read(there.manifest, None) != value
+    ]
+    if there.spec != manifest["spec"]:
+        operations.append(Operation("replace", Pointer(("spec",)), manifest["spec"]))
+    if not operations:
+        return None
+    return Write(
+        there.ref,
+        policy_path(there.ref),
+        there.uid,
+        (_as_read(there),),
+        tuple(operations),
+        there.spec,
+        manifest["spec"],
+    )
+
+
+def _as_read(there: AdmissionPolicy) -> Operation:
+    """The test that nothing of the object has changed since it was read."""
+    return Operation("test", Pointer(("metadata", "resourceVersion")), there.resource_version)

@@ -1,0 +1,200 @@
+# Copyright (c) 2026, virt.placement contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The option new_members of the module rules: what a VM that is created later gets, and what a task then writes."""
+
+from __future__ import annotations
+
+import time
+import typing as t
+
+import pytest
+
+from ansible_collections.virt.placement.plugins.module_utils.model.kinds import RULES
+from ansible_collections.virt.placement.plugins.module_utils.new_members.policy import policy_name
+from sandbox import Sandbox, objects
+from sandbox.pytest_plugin import MakeNamespace
+from tests.conftest import RunModule
+
+from .rules_task import RulesTask, anti_affinity
+
+JSON = t.Any
+VM = "VirtualMachine"
+POLICY, WARNING = "MutatingAdmissionPolicy", "ValidatingAdmissionPolicy"
+APART = {"name": "apart", "workloads": ["web-a", "web-b"], "keep_apart": "zone"}
+FAST = {"name": "fast", "workloads": [{"labels": {"tier": "web"}}], "run_on": {"zone": ["zone1"]}}
+IN_FORCE = 30.0
+"""Seconds in which the API server has a policy that was written, or none that was deleted."""
+
+
+class PolicyTask(RulesTask):
+    """The module with the right to write policies."""
+
+    def __call__(
+        self, *listed: dict[str, t.Any], identity: str = "policies-writer", **options: t.Any
+    ) -> dict[str, t.Any]:
+        return super().__call__(*listed, identity=identity, **options)
+
+
+@pytest.fixture
+def task(six: Sandbox, run_module: RunModule, namespace: MakeNamespace) -> PolicyTask:
+    return PolicyTask(six, run_module, namespace(six, "newmembers"))
+
+
+def machine(name: str, **labels: str) -> JSON:
+    return objects.virtual_machine(name, run_strategy="Halted", labels=labels)
+
+
+def of_set(task: RulesTask, rule_set: str = "default") -> list[str]:
+    """The kinds of the policies and bindings of the rule set."""
+    name = policy_name(task.namespace, rule_set)
+    kinds = (POLICY, f"{POLICY}Binding", WARNING, f"{WARNING}Binding")
+    return [
+        x
+        for x in kinds
+        if any(o["metadata"]["name"] == name for o in task.api.list(task.api.path(x)))
+    ]
+
+
+def as_created(task: RulesTask, manifest: JSON) -> JSON:
+    """What the API server would make of it."""
+    manifest = {**manifest, "metadata": {**manifest["metadata"], "namespace": task.namespace}}
+    path = task.api.path(manifest["kind"], task.namespace)
+    return task.api.request("POST", path, manifest, query={"dryRun": "All"}).json()
+
+
+def wait_for_rules(task: RulesTask, manifest: JSON, *names: str) -> None:
+    """Until the API server gives a new object exactly these rules."""
+    end = time.monotonic() + IN_FORCE
+    while True:
+        text = as_created(task, manifest)["metadata"].get("annotations", {}).get(RULES, "")
+        has = [name for name in ("apart", "fast") if f'/{name}":' in text]
+        if has == sorted(names):
+            return
+        assert time.monotonic() < end, text
+        time.sleep(0.1)
+
+
+def entries(result: JSON, part: str) -> dict[str, list[str]]:
+    return {x["code"]: x["objects"] for x in result["outcome"][part]}
+
+
+def test_vm_that_is_created_later_has_its_rules_and_a_second_task_writes_nothing(
+    task: RulesTask,
+) -> None:
+    task.create(machine("web-a"))
+    result = task(APART, FAST, new_members="policy")
+    assert "failed" not in result, result["msg"]
+    assert [x["kind"] for x in result["writes"]] == [POLICY, f"{POLICY}Binding", VM]
+    assert result["new_members"]["covered"] == ["apart", "fast"]
+    assert [x["name"] for x in result["new_members"]["expected"]] == ["web-b"]
+    assert entries(result, "done")["expected"] == [f"{task.namespace}/web-b"]
+    assert [x["kind"] for x in result["new_members"]["manifests"]] == [POLICY, f"{POLICY}Binding"]
+    assert of_set(task) == [POLICY, f"{POLICY}Binding"]
+
+    wait_for_rules(task, machine("web-b", tier="web"), "apart", "fast")
+    task.create(machine("web-b", tier="web"))
+    assert anti_affinity(task.get(VM, "web-b")) == anti_affinity(task.get(VM, "web-a"))
+    mark = task.sandbox.audit.mark()
+    again = task(APART, FAST, new_members="policy")
+    assert not again["changed"]
+    assert not task.sandbox.audit.writes(since=mark)
+    assert again["new_members"]["expected"] == []
+    assert entries(again, "done") == {"unchanged": []}
+
+
+def test_removed_rules_are_in_no_vm_that_is_created_later(task: PolicyTask) -> None:
+    task.create(machine("web-a", tier="web"))
+    task(APART, FAST, new_members="policy")
+    late = machine("web-b", tier="web")
+    wait_for_rules(task, late, "apart", "fast")
+
+    gone = task({"name": "apart"}, state="absent")
+    assert [x["kind"] for x in gone["writes"]] == [POLICY, f"{POLICY}Binding", VM]
+    assert entries(gone, "done")["policy_rules_removed"] == ["apart"]
+    wait_for_rules(task, late, "fast")
+
+    rests = task({"name": "fast", "enabled": False}, new_members="policy")
+    assert "failed" not in rests, rests["msg"]
+    end = time.monotonic() + IN_FORCE
+    while "affinity" in as_created(task, late)["spec"]["template"]["spec"]:
+        assert time.monotonic() < end
+        time.sleep(0.1)
+    wait_for_rules(task, late, "fast")
+
+    pruned = task(prune=True)
+    assert entries(pruned, "done")["policy_removed"] == [
+        f"{POLICY} {policy_name(task.namespace, 'default')}"
+    ]
+    assert of_set(task) == []
+    wait_for_rules(task, late)
+    mark = task.sandbox.audit.mark()
+    assert not task(prune=True)["changed"]
+    assert not task.sandbox.audit.writes(since=mark)
+
+
+def test_task_without_the_option_takes_its_rules_out(task: PolicyTask) -> None:
+    task.create(machine("web-a", tier="web"))
+    task.create(machine("web-b"))
+    task(APART, FAST, new_members="policy")
+    left = task(FAST)
+    assert left["new_members"]["covered"] == ["apart"]
+    wait_for_rules(task, machine("web-c", tier="web"))
+    assert task(APART)["new_members"]["manifests"] == []
+    assert of_set(task) == []
+
+
+def test_warning_follows_the_policy_and_the_reverse(task: PolicyTask) -> None:
+    assert "failed" not in task(FAST, new_members="policy")  # no VM has the label
+    assert task(FAST, new_members="warn")["failed"]
+    task.create(machine("web-a", tier="web"))
+    result = task(FAST, new_members="warn")
+    assert "failed" not in result, result["msg"]
+    assert of_set(task) == [WARNING, f"{WARNING}Binding"]
+    assert not task(FAST, new_members="warn")["changed"]
+    task({**FAST, "run_on": {"zone": ["zone2"]}}, new_members="warn")
+    task(FAST, new_members="policy")
+    assert of_set(task) == [POLICY, f"{POLICY}Binding"]
+
+
+def test_check_mode_writes_nothing_and_returns_what_is_then_written(task: PolicyTask) -> None:
+    mark = task.sandbox.audit.mark()
+    planned = task(APART, check=True, diff=True, new_members="policy")
+    assert planned["changed"]
+    assert not task.sandbox.audit.writes(since=mark)
+    written = task(APART, diff=True, new_members="policy")
+    for part in ("new_members", "writes", "diff"):
+        assert written[part] == planned[part]
+    path = task.api.path(POLICY, name=policy_name(task.namespace, "default"))
+    assert task.api.get(path)["spec"] == planned["new_members"]["manifests"][0]["spec"]
+
+
+def test_without_the_right_the_manifests_are_returned_and_the_workloads_written(
+    task: PolicyTask,
+) -> None:
+    task.create(machine("web-a"))
+    result = task(APART, identity="mover", new_members="policy")
+    assert "failed" not in result, result["msg"]
+    assert [x["kind"] for x in result["writes"]] == [VM]
+    names = entries(result, "skipped")["policy_not_written"]
+    assert len(names) == 2
+    (following,) = result["outcome"]["next"]
+    assert "rbac/policies-writer.yml" in following["text"]
+    for manifest in result["new_members"]["manifests"]:  # an administrator applies them
+        task.api.create(task.api.path(manifest["kind"]), manifest)
+    assert not task(APART, identity="mover", new_members="policy")["changed"]
+    wait_for_rules(task, machine("web-b"), "apart")
+
+
+def test_object_of_others_with_the_name_of_the_policy_stays_as_it_is(task: PolicyTask) -> None:
+    task.create(machine("web-a"))
+    manifest = task(APART, check=True, new_members="policy")["new_members"]["manifests"][0]
+    theirs = {**manifest, "metadata": {"name": manifest["metadata"]["name"]}}
+    made = task.api.create(task.api.path(POLICY), theirs)
+    mark = task.sandbox.audit.mark()
+    result = task(APART, new_members="policy")
+    assert result["failed"]
+    assert "exists, and is none that this rule set has made" in result["msg"]
+    assert not [x for x in task.sandbox.audit.writes(since=mark) if x.code < 400]
+    path = task.api.path(POLICY, name=made["metadata"]["name"])
+    assert task.api.get(path)["metadata"]["resourceVersion"] == made["metadata"]["resourceVersion"]
+    task.api.delete(path)
