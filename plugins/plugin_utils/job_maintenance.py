@@ -81,7 +81,9 @@ def check(job: Job) -> Result:
                 " service it again, use another one."
             ]
         )
-    _wait_for_serviced(job, plan)
+    # The earlier job may have ended after it uncordoned a node, and before the node took pods and had its VMs started.
+    if plan.done and not job.check_mode:
+        job.run("node_maintenance", _return_options(job, [node["name"] for node in plan.done]))
     _check_drains(job, plan)
     at("before drains", job)
     _check_rights_to_return(job, plan)
@@ -138,13 +140,6 @@ def _reading(job: Job, names: t.Sequence[str]) -> Result:
     """In check mode in_service reads the nodes and waits for nothing."""
     keys = job.record.asked["topology_keys"]
     return {"nodes": list(names), "state": "in_service", "topology_keys": keys}
-
-
-def _wait_for_serviced(job: Job, plan: MaintenancePlan) -> None:
-    """The earlier job may have ended after it uncordoned a node, and before the node took pods and had its VMs
-    started again."""
-    if plan.done and not job.check_mode:
-        job.run("node_maintenance", _return_options(job, [node["name"] for node in plan.done]))
 
 
 def _drain_options(job: Job, group: t.Sequence[str]) -> Result:

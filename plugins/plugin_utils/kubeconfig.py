@@ -46,7 +46,6 @@ from ansible_collections.virt.placement.plugins.plugin_utils.job import (
     traceback_of,
 )
 from ansible_collections.virt.placement.plugins.plugin_utils.job_record import (
-    JobRecord,
     has_failed,
     new_record,
     own_result,
@@ -87,9 +86,11 @@ class KubeconfigAction(ActionBase):
         """What comes of the task. In a role of this collection it is noted for the end of the job, and an error is
         printed as lines."""
         host = str(task_vars.get("inventory_hostname", ""))
-        if WITHIN in task_vars or not role_of(self._task):
+        role, play, checks = role_of(self._task), play_of(self._task), bool(self._task.check_mode)
+        if WITHIN in task_vars or not role:
             return self._work(task_vars)
-        record = read_record(host, play_of(self._task)) or self._begun_late(host)
+        # Ansible may have left out the first task of the role, which makes the record.
+        record = read_record(host, play) or new_record(role, host, play, check_mode=checks)
         lines: list[str] = []
         hosts = [str(name) for name in task_vars.get("ansible_play_hosts_all", ())]
         if not record.compared and len(hosts) > 1:
@@ -119,12 +120,6 @@ class KubeconfigAction(ActionBase):
         record.open = ""
         record.save()
         return worked
-
-    def _begun_late(self, host: str) -> JobRecord:
-        """The record of a role whose first task Ansible has left out."""
-        role = role_of(self._task)
-        check_mode = bool(self._task.check_mode)
-        return new_record(role, host, play_of(self._task), check_mode=check_mode)
 
     @contextlib.contextmanager
     def _copies_removed_on_sigterm(self) -> t.Iterator[None]:

@@ -27,7 +27,7 @@ from ansible_collections.virt.placement.plugins.module_utils.model.objects impor
 from ansible_collections.virt.placement.plugins.module_utils.model.plan import Method
 from ansible_collections.virt.placement.plugins.module_utils.model.topology import Topology
 from ansible_collections.virt.placement.plugins.module_utils.moves import journal as journals
-from ansible_collections.virt.placement.plugins.module_utils.moves import migrate, reminder
+from ansible_collections.virt.placement.plugins.module_utils.moves import migrate, step
 from ansible_collections.virt.placement.plugins.module_utils.moves.journal import (
     RunJournal,
     digest,
@@ -221,7 +221,7 @@ def test_virt_controller_that_has_ended_is_named_by_its_lease(
     next rollout moves the VM."""
     monkeypatch.setattr(leader, "LOOK_EVERY", 1.0)
     monkeypatch.setattr(leader, "STALE_AFTER", 8.0)
-    monkeypatch.setattr(reminder, "REMIND_AFTER", 3.0)
+    monkeypatch.setattr(step, "REMIND_AFTER", 3.0)
     names = pair_on_one_node(shop, faults={"sandbox.virt/migration-seconds": "15"})
     for name in names:
         path = shop.path("VirtualMachineInstance", name)

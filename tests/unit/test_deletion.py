@@ -44,7 +44,7 @@ CORE_TESTS = (
     "plugin_utils/test_job_report.py",
     "plugin_utils/test_maintenance_plan.py",
     "plugin_utils/test_role_variables.py",
-    "rollout/test_not_moved.py",
+    "rollout/test_not_enforced.py",
     "rules/test_compile.py",
     "rules/test_merge.py",
     "rules/test_parse.py",

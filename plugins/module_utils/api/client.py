@@ -101,6 +101,9 @@ PLAIN = "application/json"
 METADATA = "application/json;as=PartialObjectMetadata;v=v1;g=meta.k8s.io,application/json"
 METADATA_LIST = "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io,application/json"
 
+IDENTITY_PATH = "/api/v1/namespaces/kube-system"
+"""Its uid is the cluster's: the namespace is as old as the cluster and cannot be deleted."""
+
 _Answer = t.TypeVar("_Answer")
 
 WRITE_PARAMS: Params = {"fieldManager": FIELD_MANAGER, "fieldValidation": "Strict"}
@@ -170,6 +173,15 @@ class ApiClient:
 
     def get(self, path: str, *, accept: str = PLAIN) -> JSON:
         return self._json(ApiRequest("GET", path), None, accept=accept)
+
+    def cluster_uid(self) -> str:
+        """The uid of the cluster."""
+        answer = self.get(IDENTITY_PATH, accept=METADATA)
+        try:
+            return str(answer["metadata"]["uid"])
+        except (KeyError, TypeError) as error:
+            request = ApiRequest("GET", IDENTITY_PATH)
+            raise BadAnswer(request, "the answer is no Namespace") from error
 
     def get_page(self, path: str, params: Params, *, accept: str = PLAIN) -> ListPage:
         """A page of a list. Its items are decoded later, and may turn out to be no JSON."""

@@ -221,13 +221,16 @@ def open_session(options: t.Mapping[str, t.Any], patience: float = 120.0) -> Ses
     _check_certificates(configuration)
     headers()  # which refuses what no header can have
     host = configuration.host.rstrip("/")
-    proxy = _proxy_secrets(configuration)
+    sent_to_proxy = (configuration.proxy_headers or {}).values()
+    proxy = *url_passwords(configuration.proxy), *(x.split(" ", 1)[-1] for x in sent_to_proxy)
+    bundle = configuration.ssl_ca_cert
+    trusted = Path(bundle).read_bytes() if bundle and configuration.verify_ssl else b""
     return Session(
         pool,
         host,
         headers,
         lambda: (*headers.secrets, *proxy),
-        _trust(configuration),
+        f"{configuration.verify_ssl} {hashlib.sha256(trusted).hexdigest()}",
         compress=not is_loopback(host),
     )
 
@@ -239,12 +242,6 @@ def is_loopback(url: str) -> bool:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
         return host == "localhost"
-
-
-def _proxy_secrets(configuration: t.Any) -> tuple[str, ...]:
-    """The credentials of the proxy: in its URL, and in the header that is sent to it."""
-    headers = (configuration.proxy_headers or {}).values()
-    return (*url_passwords(configuration.proxy), *(value.split(" ", 1)[-1] for value in headers))
 
 
 def _check_certificates(configuration: t.Any) -> None:
@@ -264,13 +261,6 @@ def _check_certificates(configuration: t.Any) -> None:
             context.load_cert_chain(configuration.cert_file, configuration.key_file, password="")
     except OSError as error:  # of which ssl.SSLError is one
         raise NoConfiguration(f"the {what} cannot be used: {cut(str(error))}") from error
-
-
-def _trust(configuration: t.Any) -> str:
-    """A digest of the certificate authorities that a configuration trusts."""
-    bundle = configuration.ssl_ca_cert
-    content = Path(bundle).read_bytes() if bundle and configuration.verify_ssl else b""
-    return f"{configuration.verify_ssl} {hashlib.sha256(content).hexdigest()}"
 
 
 @contextlib.contextmanager

@@ -12,8 +12,10 @@ from ..api.client import ApiClient
 from ..api.errors import ApiRequest, BadAnswer
 from ..model.findings import InputError, InvalidInput
 from ..model.json_pointer import JSON
-from ..model.write import Write
 from .account import account
+
+if t.TYPE_CHECKING:
+    from ..model.write import Write
 
 REVIEWS = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
 

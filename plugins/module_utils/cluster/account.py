@@ -1,14 +1,14 @@
 # Copyright (c) 2026, virt.placement contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Which cluster does a task ask, with which account, on which host, and in which job of a controller?"""
+"""With which account does a task ask its cluster, on which host, and in which job of a controller?"""
 
 from __future__ import annotations
 
 import os
 import typing as t
 
-from ..api.client import METADATA, ApiClient
-from ..api.errors import ApiError, ApiRequest, BadAnswer
+from ..api.client import ApiClient
+from ..api.errors import ApiError
 from ..model.json_pointer import JSON
 from ..model.rendering import one_line
 
@@ -43,16 +43,3 @@ def holder_text(api: ApiClient, environment: t.Mapping[str, str] | None = None) 
     if job.isalnum():
         parts.append(f"job {job}")
     return ", ".join(parts)
-
-
-IDENTITY_PATH = "/api/v1/namespaces/kube-system"
-"""Its uid is the cluster's: the namespace is as old as the cluster and cannot be deleted."""
-
-
-def cluster_uid(api: ApiClient) -> str:
-    """The uid of the cluster. Raises ApiError."""
-    answer = api.get(IDENTITY_PATH, accept=METADATA)
-    try:
-        return str(answer["metadata"]["uid"])
-    except (KeyError, TypeError) as error:
-        raise BadAnswer(ApiRequest("GET", IDENTITY_PATH), "the answer is no Namespace") from error

@@ -10,12 +10,11 @@ import typing as t
 from ..api.client import ApiClient
 from ..api.errors import ApiError, Forbidden, NotFound
 from ..api.lists import list_all
-from ..kinds.virtual_machine import KUBEVIRT_V1
+from ..kinds.vmi import KUBEVIRT_V1
 from ..model.findings import InputError, InvalidInput
 from ..model.json_pointer import JSON
 from ..model.obstacle import NO_RIGHT, NOT_READ
 from ..model.snapshot import Platform, Unreadable
-from .account import cluster_uid
 
 Minor = tuple[int, int]
 
@@ -45,7 +44,7 @@ def platform_and_gaps(api: ApiClient) -> tuple[Platform, tuple[Unreadable, ...]]
             gaps.append(unreadable(error))
             return otherwise
 
-    uid = unless_forbidden(lambda: cluster_uid(api), "")
+    uid = unless_forbidden(api.cluster_uid, "")
     version = unless_forbidden(lambda: api.get("/version"), {})
     try:
         installed = unless_forbidden(lambda: list_all(api, KUBEVIRT_PATH).items, ({},))

@@ -17,7 +17,7 @@ from ..api.errors import Forbidden, NotFound, UnservedVersion
 from ..api.lists import Listing, list_converted
 from ..api.parallel import read_together
 from ..kinds.registry import KINDS, kind_of
-from ..kinds.virtual_machine import KUBEVIRT_V1, VMIS
+from ..kinds.vmi import KUBEVIRT_V1, VMIS
 from ..kubevirt.instances import launcher_pods
 from ..model.budget import BUDGETS
 from ..model.budget_manifests import budget_from_manifest

@@ -15,10 +15,12 @@ from ..model.objects import Labels, Node, Pod, PodTerm, Ref
 from ..model.quantity import cpu_text, memory_text
 from ..model.rendering import listed, plural
 from ..scheduler.framework import FilterReason
-from ..scheduler.index import Index
 from ..view.view import ClusterView
 from .declared import DeclaredReader
 from .violations import TermOwners, owning_rules, unmet_rules
+
+if t.TYPE_CHECKING:
+    from ..scheduler.index import Index
 
 REMEMBERED = 16
 """Reasons of nodes, at most, in which VMs and rules are looked for."""

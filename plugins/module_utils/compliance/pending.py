@@ -38,12 +38,14 @@ from ..scheduler.framework import (
     ReasonKind,
     without_preemption,
 )
-from ..scheduler.index import Index
 from ..scheduler.nodes import NodeSet
 from . import terms as wording
 from .instances import JudgedInstances
 from .obstacles import REMEMBERED, Obstacles, Refusals, lacks_least
 from .violations import MissingData, TermOwners
+
+if t.TYPE_CHECKING:
+    from ..scheduler.index import Index
 
 DEFAULT_SCHEDULER = "default-scheduler"
 
@@ -208,12 +210,6 @@ def reason_text(reason: FilterReason, topology: Topology, rules: t.Sequence[str]
 _AVAILABLE = "nodes are available: "
 
 
-def own_words(pod: Pod) -> str:
-    """What kube-scheduler answers for a pod without a node, without what it says of preemption."""
-    by = "" if pod.scheduler_name == DEFAULT_SCHEDULER else f" ({pod.scheduler_name})"
-    return f"the scheduler{by} refused it: {without_preemption(pod.unscheduled)}"
-
-
 def has_unknown_reason(message: str) -> bool:
     """Whether a message of kube-scheduler has a reason that is none of the filters that are modeled."""
     _count, found, listed_reasons = without_preemption(message).rstrip(".").partition(_AVAILABLE)
@@ -297,10 +293,11 @@ class PendingReasons:
             unknown = bool(feasible) or (
                 has_unknown_reason(pod.unscheduled) and not self._index.volumes.refusal(pod)
             )
-            if pod.unscheduled and unknown:
-                self._reasons[identity] = own_words(pod), Refusals()
-                return self._reasons[identity]
             by = "" if pod.scheduler_name == DEFAULT_SCHEDULER else f" ({pod.scheduler_name})"
+            if pod.unscheduled and unknown:
+                answer = f"the scheduler{by} refused it: {without_preemption(pod.unscheduled)}"
+                self._reasons[identity] = answer, Refusals()
+                return self._reasons[identity]
             unbound = f"the scheduler{by} has not bound it yet; feasible nodes: {listed(feasible)}"
             self._reasons[identity] = (unbound, Refusals()) if feasible else self._no_node(pod)
         return self._reasons[identity]

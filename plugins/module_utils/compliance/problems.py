@@ -46,7 +46,13 @@ def problems(
         lists = _unread_lists(verdicts) if state == Verdict.UNKNOWN and only is None else []
         also = f", since {_joined(lists)} could not be read" if lists else ""
         count = len(bad) + len(lists)
-        lines = [_sentence(x, state) for x in bad[:SHOWN] if not _is_in_table(x, state)]
+        # The table of placement_info names the others with the cause; it counts what is not enforced.
+        lines = [
+            _sentence(x, state)
+            for x in bad[:SHOWN]
+            if state != DOWN
+            and (state == Verdict.NOT_ENFORCED or state not in {rule.verdict for rule in x.rules})
+        ]
         if bad and state == Verdict.VIOLATED:
             lines.append(_advice(verdicts, findings, bad))
         if bad and state == REMOVED:
@@ -164,12 +170,6 @@ def _is_in(instance: InstanceVerdict, state: str) -> bool:
     if state in (DOWN, REMOVED):
         return bool(getattr(instance, state))
     return str(instance.verdict) == state
-
-
-def _is_in_table(instance: InstanceVerdict, state: str) -> bool:
-    """Whether the table of placement_info names the instance with the cause. What is not enforced is counted there."""
-    of_rules = {rule.verdict for rule in instance.rules} - {Verdict.NOT_ENFORCED}
-    return state == DOWN or state in of_rules
 
 
 def _unread_lists(verdicts: Verdicts) -> list[str]:

@@ -30,7 +30,9 @@ from ..model.objects import (
 from ..model.placement_manifests import placement_from_spec
 from ..model.rendering import label_text, one_line, value_text
 from ..model.topology import Topology
-from ..model.write import Write
+
+if t.TYPE_CHECKING:
+    from ..model.write import Write
 
 
 class TermKind(str, enum.Enum):

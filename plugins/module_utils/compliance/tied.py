@@ -9,11 +9,15 @@ would have to be where the other one is.
 
 from __future__ import annotations
 
+import typing as t
+
 from ..model.objects import Pod
 from ..model.obstacle import Obstacle
 from ..model.rendering import listed
 from ..scheduler.framework import PodInfo, pod_key
-from ..scheduler.index import Index
+
+if t.TYPE_CHECKING:
+    from ..scheduler.index import Index
 
 NAMED = 3
 

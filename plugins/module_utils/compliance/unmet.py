@@ -11,9 +11,11 @@ from ..model.objects import Pod
 from ..model.rule import RuleId
 from ..model.topology import Topology
 from ..scheduler import preferences
-from ..scheduler.index import Index
 from .declared import Declared
 from .terms import Term, TermKind, describe, terms_of
+
+if t.TYPE_CHECKING:
+    from ..scheduler.index import Index
 
 _KINDS: t.Mapping[str, TermKind] = {
     "node-affinity": TermKind.PREFERRED_NODE_AFFINITY,

@@ -15,7 +15,7 @@ import typing as t
 from dataclasses import dataclass, replace
 
 from ..kinds.registry import KINDS
-from ..kinds.virtual_machine import VMIS
+from ..kinds.vmi import VMIS
 from ..kubevirt.labels import adds_node_key
 from ..model.kinds import RULES
 from ..model.objects import (
@@ -32,7 +32,6 @@ from ..model.snapshot import Instance, Unreadable, Workload
 from ..model.topology import Topology
 from ..model.verdict import Risk
 from ..scheduler.framework import NODE_AFFINITY, Code, FilterReason, FilterStatus, pod_key
-from ..scheduler.index import Index
 from ..scheduler.labels import matches_node
 from ..scheduler.nodes import NodeSet
 from ..view.view import ClusterView
@@ -40,6 +39,9 @@ from . import terms as wording
 from .declared import Declared, ForeignNodeTerms, NodeRule
 from .instances import DeclaredInstance, InstanceReader
 from .terms import Term, TermKind, pod_term, spread_term, terms_of
+
+if t.TYPE_CHECKING:
+    from ..scheduler.index import Index
 
 RISKS: t.Mapping[str, str] = {
     "cordoned": "cordoned",

@@ -13,7 +13,7 @@ from collections import defaultdict
 from dataclasses import dataclass
 
 from ..kinds.registry import KINDS
-from ..kinds.virtual_machine import VMIS
+from ..kinds.vmi import VMIS
 from ..kubevirt.moving import why_not_migratable
 from ..model.json_pointer import JSON
 from ..model.objects import Ref

@@ -11,7 +11,7 @@ import typing as t
 from dataclasses import dataclass
 
 from ..compliance.declared import DeclaredReader
-from ..kinds.virtual_machine import VMIS
+from ..kinds.vmi import VMIS
 from ..kubevirt.changed_pods import changed_by_migration
 from ..kubevirt.labels import CPU_FEATURE, HOST_MODEL, MIGRATION_CPU, needs_expansion
 from ..kubevirt.launcher import cpu_model, doubt_about_labels

@@ -59,7 +59,9 @@ def run(module: AnsibleModule, api: ApiClient) -> dict[str, t.Any]:
     out, question = question.unavailable, replace(question, unavailable=frozenset())
     question, change = with_new_pods(api, question)
     after, added = _after(question, change)
-    moving = _moving(question, change, topology)
+    moving: set[str] = set()  # what violates one of the rules has to move
+    if question.plan is not None and not relevant_gaps(change.after):
+        moving = {move.uid for move in forecast(change, topology=topology).moves}
     size = asked if isinstance(asked, VmSize) or asked is None else _of_type(api, asked)
     report = capacity(
         after, tolerated, topology=topology, size=size, added=added, out=out, moving=moving
@@ -107,13 +109,6 @@ def _after(question: Question, change: ChangedCluster) -> tuple[Snapshot, set[st
     replaced = {x.replaces.number for x in new if x.replaces is not None}
     pods = tuple(pod for pod in change.after.pods if pod.number not in replaced)
     return replace(change.after, pods=pods), {pod_key(x.pod) for x in new}
-
-
-def _moving(question: Question, change: ChangedCluster, topology: Topology) -> set[str]:
-    """The uids of the instances that have to move since they violate one of the rules."""
-    if question.plan is None or relevant_gaps(change.after):
-        return set()
-    return {move.uid for move in forecast(change, topology=topology).moves}
 
 
 def _split(tolerate: t.Sequence[str], faults: list[InputError]) -> tuple[list[str], list[str]]:

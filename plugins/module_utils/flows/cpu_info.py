@@ -16,7 +16,7 @@ from ..cpu.report import CpuReport, cpu_report, entries, findings, is_bound, tab
 from ..interface.arguments import topology_of
 from ..interface.results import warn_once, warn_unreadable
 from ..kinds.registry import KINDS, KUBEVIRT_KINDS
-from ..kinds.virtual_machine import VMIS
+from ..kinds.vmi import VMIS
 from ..model.json_pointer import JSON
 from ..model.rendering import as_json, one_line, outcome
 from ..model.snapshot import managed_by

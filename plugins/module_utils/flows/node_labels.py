@@ -11,13 +11,12 @@ from ..api.client import ApiClient
 from ..api.errors import ApiError
 from ..api.lists import list_all
 from ..interface.arguments import topology_of
-from ..interface.results import writes_result
 from ..interface.runner import PartialFailure, task_error, with_errors_of_the_cluster
 from ..model.findings import InputError, InvalidInput
 from ..model.json_pointer import JSON
 from ..model.objects import Ref
 from ..model.rendering import Entry, outcome
-from ..model.write import Write
+from ..model.write import Write, writes_result
 from ..node_labels.plan import (
     LabelledNode,
     LabelPlan,

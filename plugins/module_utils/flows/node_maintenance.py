@@ -12,13 +12,13 @@ from ..api.client import ApiClient
 from ..api.errors import ApiError
 from ..api.transport import ComputingTimeout, uptime
 from ..interface.arguments import topology_of
-from ..interface.results import writes_result
 from ..interface.runner import PartialFailure, listed, task_error
 from ..maintenance.mark import node_as_json
 from ..maintenance.options import MaintenanceOptions, parse_options
 from ..model.findings import InputError, InvalidInput
 from ..model.obstacle import OUTSIDE_OF_WINDOW
 from ..model.rendering import Entry, outcome
+from ..model.write import writes_result
 from ..moves.watch import STEP_SECONDS, until_interrupted
 
 if t.TYPE_CHECKING:

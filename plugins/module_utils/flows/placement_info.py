@@ -95,7 +95,7 @@ def _lists(
             if details == "all" or _has_problem(instance)
         ],
         "satisfied_instances": [
-            satisfied_as_json(instance)
+            {**_in_short(instance), "rules": sorted({x.rule for x in instance.rules if x.rule})}
             for instance in (shown if details == "placement" else ())
             if not _has_problem(instance)
         ],
@@ -167,13 +167,6 @@ def instance_as_json(verdict: InstanceVerdict) -> dict[str, JSON]:
 
 def _has_problem(instance: InstanceVerdict) -> bool:
     return instance.down or instance.verdict is not Verdict.SATISFIED
-
-
-def satisfied_as_json(verdict: InstanceVerdict) -> dict[str, JSON]:
-    return {
-        **_in_short(verdict),
-        "rules": sorted({rule.rule for rule in verdict.rules if rule.rule}),
-    }
 
 
 def _in_short(verdict: InstanceVerdict) -> dict[str, JSON]:

@@ -33,7 +33,9 @@ def write(api: ApiClient, plan: RulesPlan, policies: PolicyPlan, check: bool) ->
         return Written(refused_plan, policies=WrittenPolicies(policies))
     done: list[Write] = []
     back: list[Finding] = []
-    refused = refused_writes(api, plan) if check else refused_labels(api, plan)
+    # Before the first write it is asked whether the server refuses a label that terms of other workloads select by.
+    labels = label_writes(plan.needs, plan.workloads)
+    refused = refused_writes(api, plan) if check else _refused(api, labels)
     errors = dict(refused)
     uncertain: set[Ref] = set()
     written_policies = write_policies(api, policies, check=check)
@@ -86,11 +88,6 @@ def changed_back_again(api: ApiClient, plan: RulesPlan) -> tuple[Finding, ...]:
         if not isinstance(answer, ApiError) and still_differs(plan.recompute, writes[ref], answer)
         for finding in changed_back(ref, answer, plan.requested[ref])
     )
-
-
-def refused_labels(api: ApiClient, plan: RulesPlan) -> dict[Ref, TaskError]:
-    """Why the server would refuse a label that terms of other workloads select by. Asked before the first write."""
-    return _refused(api, label_writes(plan.needs, plan.workloads))
 
 
 def refused_writes(api: ApiClient, plan: RulesPlan) -> dict[Ref, TaskError]:

@@ -14,7 +14,7 @@ from ..cluster.expanded_templates import with_expanded_templates
 from ..cluster.reading import ReadScope, reaches_across, read_more, read_snapshot
 from ..compliance.terms import term_changes
 from ..interface.arguments import rules_data, topology_of
-from ..interface.results import warn_once, writes_result
+from ..interface.results import warn_once
 from ..interface.runner import PartialFailure
 from ..kinds.registry import RULE_KINDS
 from ..kubevirt.moving import MIGRATION, RECREATION, RESTART, end_of_hold
@@ -36,7 +36,7 @@ from ..model.rendering import Entry, listed, one_line, outcome, plural
 from ..model.rule import Avoid, PodSelector, RawTerms, Rule, RunOn
 from ..model.snapshot import Snapshot
 from ..model.topology import Topology
-from ..model.write import Write
+from ..model.write import Write, writes_result
 from ..rules.change import HELD, NO_HOLDING
 from ..rules.checks import how_to_accept
 from ..rules.members import targets_of

@@ -17,7 +17,7 @@ from ..compliance.judge import judge
 from ..interface.arguments import topology_of
 from ..interface.results import warn_unreadable
 from ..interface.rule_table import declarations_yaml, rule_table
-from ..kinds.virtual_machine import VMIS
+from ..kinds.vmi import VMIS
 from ..model.json_pointer import JSON
 from ..model.objects import Ref
 from ..model.rendering import TO_MOVE, Entry, as_json, outcome, plural
@@ -48,7 +48,7 @@ def run(module: AnsibleModule, api: ApiClient) -> dict[str, t.Any]:
         snapshot, topology=topology, workloads=selected.workloads, namespaces=selected.namespaces
     )
     workloads = [x for x in snapshot.workloads if selected.covers(x.ref)]
-    reader = DeclaredReader()
+    reader = snapshot.derived(DeclaredReader)
     gaps = [*verdicts.unreadable, *_damaged(workloads, reader)]
     warn_unreadable(module.warn, gaps)
     stored = StoredRules(OwnershipIndex.of(view_of(snapshot)), snapshot)

@@ -18,7 +18,7 @@ from ..api.errors import ApiError, Conflict, Forbidden, Invalid, NotFound
 from ..cluster.access import Right
 from ..cluster.lease import LeaseKeeper
 from ..compliance.instances import DeclaredInstance, InstanceSelection
-from ..kinds.virtual_machine import KUBEVIRT_V1, VMIS
+from ..kinds.vmi import KUBEVIRT_V1, VMIS
 from ..kubevirt.ordinals import is_of_other_revision
 from ..kubevirt.pools import BEFORE_STRATEGY, members_of, why_not_brought
 from ..model.json_pointer import ANNOTATIONS, MISSING, UPDATE_STRATEGY, Pointer

@@ -33,7 +33,9 @@ def has_plain_keys(value: t.Any) -> bool:
 
 def variables_yaml(variables: t.Mapping[str, t.Any]) -> list[str]:
     """The lines of a file with variables, in which Ansible evaluates no text of the cluster."""
-    _Dumper.add_representer(_Unsafe, _represent)
+    _Dumper.add_representer(
+        _Unsafe, lambda dumper, text: dumper.represent_scalar("!unsafe", str(text), style='"')
+    )
     text: str = yaml_dump(_marked(variables), Dumper=_Dumper, sort_keys=False)
     return text.splitlines()
 
@@ -47,10 +49,6 @@ class _Dumper(SafeDumper):  # type: ignore[misc]
 
     def ignore_aliases(self, data: t.Any) -> bool:
         return True
-
-
-def _represent(dumper: t.Any, text: _Unsafe) -> t.Any:
-    return dumper.represent_scalar("!unsafe", str(text), style='"')
 
 
 def _marked(value: t.Any) -> t.Any:

@@ -26,7 +26,6 @@ from ..api.errors import (
 )
 from ..api.progress_pipe import AWAY, AWAY_SINCE, PROGRESS, ProgressPipe
 from ..api.transport import ComputingTimeout, Transport, computing_bounded
-from ..cluster.account import cluster_uid
 from ..model.findings import ErrorType, InputError, InvalidInput, TaskError
 from ..model.gc import collector_spared_at_exit
 from ..model.json_pointer import JSON
@@ -194,7 +193,7 @@ def run_offline(
 
 
 def _checked(api: ApiClient, expected: str, consequence: str) -> Result:
-    uid = cluster_uid(api)
+    uid = api.cluster_uid()
     if uid != expected:
         raise WrongCluster(
             f"{api.host} is cluster {uid}, and cluster_uid says {expected}: {consequence};"
@@ -206,7 +205,7 @@ def _checked(api: ApiClient, expected: str, consequence: str) -> Result:
 
 def _identity(module: AnsibleModule, api: ApiClient) -> Result:
     try:
-        return {"uid": cluster_uid(api), "api": api.host}
+        return {"uid": api.cluster_uid(), "api": api.host}
     except (Forbidden, NotFound) as error:
         module.warn(f"cannot read the UID of the cluster: {error}")
     except ApiError as error:
@@ -247,7 +246,8 @@ def _end(
 ) -> None:
     cluster["api"] = cluster["api"] or _host(api)
     if not cluster["uid"] and _has_answered(api, causes):
-        cluster["uid"] = _uid_in_passing(api)
+        with contextlib.suppress(ApiError):  # the failure itself is reported anyway
+            cluster["uid"] = api.under(api.deadline.within(LAST_QUESTION)).cluster_uid()
     _hide_tokens(module, api)
     _add_details(module, api, cluster)
     module.fail_json(**{"changed": False, **result, **_failure(errors), "cluster": cluster})
@@ -270,14 +270,6 @@ def _is_an_answer(error: Exception) -> bool:
     if not isinstance(error, ApiError) or isinstance(error, (Throttled, Unauthorized)):
         return False
     return error.is_status and 400 <= error.status < 500
-
-
-def _uid_in_passing(api: ApiClient) -> str | None:
-    """The uid of the cluster; None if it cannot be read at once. The failure itself is reported anyway."""
-    try:
-        return cluster_uid(api.under(api.deadline.within(LAST_QUESTION)))
-    except ApiError:
-        return None
 
 
 def _narrow_secrets(module: AnsibleModule) -> None:

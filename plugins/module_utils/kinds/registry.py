@@ -12,7 +12,8 @@ from .kind import Kind
 from .pool import POOL
 from .replica_set import REPLICA_SET
 from .stateful_set import STATEFUL_SET
-from .virtual_machine import KUBEVIRT_V1, VIRTUAL_MACHINE, VMI
+from .virtual_machine import VIRTUAL_MACHINE
+from .vmi import KUBEVIRT_V1, VMI
 
 DEFAULT_KIND = VIRTUAL_MACHINE.name
 """The kind of a workload that an option names without one."""

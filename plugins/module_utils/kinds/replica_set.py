@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 from .kind import Kind
-from .virtual_machine import KUBEVIRT_V1
+from .vmi import KUBEVIRT_V1
 
 REPLICA_SET = Kind(
     "VirtualMachineInstanceReplicaSet",

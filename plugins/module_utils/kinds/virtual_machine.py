@@ -1,8 +1,6 @@
 # Copyright (c) 2026, virt.placement contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What is a VirtualMachine? KubeVirt makes one VMI of its name from its template, by its run strategy.
-
-That VirtualMachineInstance (VMI) runs in a launcher pod."""
+"""What is a VirtualMachine? KubeVirt makes one VMI of its name from its template, by its run strategy."""
 
 from __future__ import annotations
 
@@ -10,19 +8,10 @@ import typing as t
 from dataclasses import dataclass
 
 from .kind import Kind
-
-KUBEVIRT_V1 = "kubevirt.io/v1"
-VMI = "VirtualMachineInstance"
-VMIS = "virtualmachineinstances"
-
-
-def is_vmi(kind: str) -> bool:
-    """Whether an object of this kind is a VMI."""
-    return kind == VMI
-
+from .vmi import KUBEVIRT_V1, VM
 
 VIRTUAL_MACHINE = Kind(
-    "VirtualMachine",
+    VM,
     KUBEVIRT_V1,
     "virtualmachines",
     virtual_machines=True,

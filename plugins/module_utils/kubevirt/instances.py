@@ -14,7 +14,7 @@ from collections import defaultdict
 from dataclasses import dataclass, replace
 
 from ..kinds.registry import kind_of
-from ..kinds.virtual_machine import VMI
+from ..kinds.vmi import VMI
 from ..model.json_pointer import JSON
 from ..model.objects import Pod, Ref
 from ..model.snapshot import Instance, Snapshot, Vmi, Workload

@@ -199,21 +199,17 @@ def why_never_migrated(name: str, spec: t.Mapping[str, JSON]) -> Obstacle | None
             f"its name has {len(name)} characters, and KubeVirt makes no migration for a"
             f" name of more than {LONGEST_NAME}",
         )
-    names = listed(_claims_by_name(spec.get("resourceClaims")))
-    if not names:
+    claims = spec.get("resourceClaims")  # a file may hold anything there
+    entries = (x for x in (claims if isinstance(claims, list) else ()) if isinstance(x, dict))
+    names = [x.get("resourceClaimName") for x in entries]
+    named = [claim for claim in names if claim and isinstance(claim, str)]
+    if not named:
         return None
     return Obstacle(
         "not_live_migratable",
-        f"it uses the ResourceClaim {names}, whose devices are on its node; KubeVirt migrates a VM with a"
+        f"it uses the ResourceClaim {listed(named)}, whose devices are on its node; KubeVirt migrates a VM with a"
         " resourceClaimTemplateName in its place",
     )
-
-
-def _claims_by_name(value: JSON) -> list[str]:
-    """A file may hold anything there."""
-    entries = value if isinstance(value, list) else []
-    names = [x.get("resourceClaimName") for x in entries if isinstance(x, dict)]
-    return [name for name in names if name and isinstance(name, str)]
 
 
 PERMISSION = "set apply_pending_changes"

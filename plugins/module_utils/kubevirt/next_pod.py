@@ -12,7 +12,7 @@ from __future__ import annotations
 import typing as t
 from dataclasses import replace
 
-from ..kinds.virtual_machine import VMI
+from ..kinds.vmi import VMI
 from ..model.json_pointer import JSON
 from ..model.manifests import pod_from_manifest
 from ..model.objects import (

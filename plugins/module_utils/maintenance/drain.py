@@ -29,18 +29,17 @@ from ..model.write import Write
 from ..moves import report
 from ..moves.context import StepContext, planned_result
 from ..moves.move import MoveRecord, Phase
-from ..moves.reconcile import Reconciler, goes_on
-from ..moves.reconciliation import Reconciliation, Wait
-from ..moves.send import StartRevisions, rights_of_run
+from ..moves.move_source import Wait
+from ..moves.rights import rights_of_run
+from ..moves.start_revisions import StartRevisions
 from ..moves.state import StepResult
 from ..moves.takeover import new_run
 from ..moves.watch import Listening
 from . import drained_nodes, returns, start_again
 from .drain_plan import DrainView
-from .drain_report import DrainReport
+from .drain_report import DrainReport, stays, what_is_left
 from .drain_state import DrainState
 from .failed_moves import not_running, note_restarts, pass_over_failed
-from .left_over import stays, what_is_left
 from .mark import MaintenancePhase, mark_of
 from .node_marks import NodeMarks, PlanMark, boots, planned, write_marks
 from .options import (
@@ -53,10 +52,12 @@ from .options import (
 )
 from .preflight_findings import ALLOW_PENDING_CHANGES, NO_PLACE
 from .refusals import warning_lines
-from .registry import APPROVALS
+from .registry import approval_of
 from .steering import Steering
 
 if t.TYPE_CHECKING:
+    from ..moves.reconcile import Reconciler
+    from ..moves.reconciliation import Reconciliation
     from .drain_preflight import DrainPreflight
 
 EMPTY = 2
@@ -96,8 +97,7 @@ class DrainSource:
     def plan(self, view: DrainView, _reading: LeaseReading | None) -> Plan:
         """What else has changed since the plan was approved is compared in `refuse`, beside the findings."""
         plan = view.plan()
-        if (approved := self.asked.approved) is not None:
-            approval = APPROVALS["plan"](approved)
+        if (approval := approval_of(self.asked.approved)) is not None:
             approval.require_nodes(self.api.host, view, self.asked.nodes or ())
         return plan
 
@@ -229,8 +229,9 @@ class DrainSource:
             return view
         self.read(records, again=("nodes",))  # the limits hold under the Lease
         check_limits(self.asked, self.nodes, self._all_nodes)
-        if (approved := self.asked.approved) is not None:  # it may have waited for the Lease
-            approval = APPROVALS["plan"](approved)
+        if (
+            approval := approval_of(self.asked.approved)
+        ) is not None:  # it may have waited for the Lease
             approval.require(self.api.host, self.view, self.asked.nodes or ())
         draining = self.asked.state == "drained"
         phase = MaintenancePhase.DRAINING if draining else MaintenancePhase.CORDONED
@@ -258,7 +259,7 @@ class DrainSource:
         if unsent is not None and not now.waiting:
             obstacle = Obstacle(unsent.code, unsent.note, True)
             now.waiting = Wait(obstacle, unsent.uid, f"{unsent.instance} on {unsent.source}")
-        if goes_on(reconciler, now, now.temporary) or now.plan.skipped:
+        if reconciler.goes_on(now, now.temporary) or now.plan.skipped:
             self._empty = 0
             may_leave = now.plan.moves or any(x.temporary for x in now.plan.skipped)
             return bool(reconciler.in_flight or now.settling or may_leave)

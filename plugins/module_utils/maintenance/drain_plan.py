@@ -29,7 +29,6 @@ from ..moves.run_plan import RunPlan
 from ..planning.dependencies import Dependencies
 from ..view.view import view_of
 from . import returns
-from .left_over import why_given_up
 from .options import STOP_AND_START
 from .pods import PodAction, PodDecision, PodFilter
 from .preflight_findings import (
@@ -38,7 +37,7 @@ from .preflight_findings import (
     PDB_IMPOSSIBLE,
     PENDING_CHANGES,
 )
-from .registry import APPROVALS
+from .registry import approval_of
 from .returns import Returns
 from .vm_ways import PassedOver, VmWay, VmWays
 
@@ -260,9 +259,8 @@ class DrainView:
     @cached_property
     def not_approved(self) -> t.Mapping[str, Obstacle]:
         """Why VMs do not leave as they would without the plan that is carried out, by uid of the VMI."""
-        if self.approved is None:
-            return {}
-        return APPROVALS["plan"](self.approved).obstacles(self)
+        approval = approval_of(self.approved)
+        return {} if approval is None else approval.obstacles(self)
 
     def _why_budgets_refuse(self, vmi: Vmi | None, method: Method) -> Obstacle | None:
         """Why disruption budgets never allow what ends a VM. A drain for which the finding is allowed waits for the
@@ -354,3 +352,27 @@ class DrainView:
             + (f" ({way.choice})" if way.choice else ""),
             after=tuple(sorted(after)),
         )
+
+
+ATTEMPTS = 3
+"""Migrations of one VM that a run begins before it gives up on it."""
+
+
+def why_given_up(journal: RunJournal, uid: str, method: Method) -> Obstacle | None:
+    """Why a run begins no other move of the instance."""
+    if digest(uid) not in journal.lost:
+        return None
+    attempts = journal.attempts(uid)
+    if method is Method.MIGRATE and attempts < ATTEMPTS:
+        return None
+    times = f" {attempts} times" if attempts > 1 else ""
+    return Obstacle("move_failed", f"its {_NOUNS[method]} failed{times}")
+
+
+_NOUNS = {
+    Method.MIGRATE: "migration",
+    Method.RESTART: "restart",
+    Method.RECREATE: "recreation",
+    Method.EVICT: "eviction",
+    Method.STOP: "stop",
+}

@@ -27,7 +27,7 @@ from .places import drain_change, drain_forecast, without_node
 from .preflight import preflight
 from .read_preflight import read_preflight
 from .refusals import refusal, refusing
-from .registry import APPROVALS
+from .registry import approval_of
 from .returned_plan import plan_of
 from .vm_ways import PassedOver
 
@@ -52,10 +52,10 @@ class DrainPreflight:
         marks = [mark_of(node) if node.unschedulable else None for node in nodes]
         begun_before = all(mark and mark.phase is not MaintenancePhase.CORDONED for mark in marks)
         refused = refusing(findings, self._asked.allow_findings, continues=begun_before)
-        if (approved := self._asked.approved) is not None:
+        if (approval := approval_of(self._asked.approved)) is not None:
             compared = [x for x in findings if x not in refused and not begun_before]
             names = self._asked.nodes or ()
-            APPROVALS["plan"](approved).require(self._api.host, view, names, compared, refused)
+            approval.require(self._api.host, view, names, compared, refused)
         if refused:
             raise refusal(refused, "" if cordoned else " No node was cordoned.")
         return findings

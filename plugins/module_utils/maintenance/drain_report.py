@@ -1,16 +1,18 @@
 # Copyright (c) 2026, virt.placement contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What a drain reports of its nodes: how many pods are left on each, which is not Ready, which is not begun."""
+"""What a drain reports of its nodes: which pods are left on each, and why; which is not Ready, which is not begun."""
 
 from __future__ import annotations
 
 import typing as t
+from collections import defaultdict
 
 from ..model.objects import Node
-from ..model.plan import skipped_as_json
+from ..model.plan import Plan, skipped_as_json
 from ..moves import report
+from ..moves.move import MoveRecord
+from ..moves.move_source import Wait
 from ..moves.state import StepReport, StepResult
-from ..moves.window import outside_of
 from .drain_plan import DrainView
 from .drain_state import DrainState
 from .options import MaintenanceOptions
@@ -31,7 +33,9 @@ class DrainReport:
 
     def not_begun(self, result: StepResult) -> None:
         """The nodes that the window keeps from being begun."""
-        reason = outside_of(self._asked.window)
+        if self._asked.window is None:
+            return
+        reason = self._asked.window.outside
         names = ", ".join(self._state.not_begun or self._state.nodes)
         self._lines.append(f"{names}: not begun, {reason}" if names else reason.text)
         result.stop = reason
@@ -54,3 +58,36 @@ class DrainReport:
             again = "is Ready again" if name not in not_ready else "is not Ready: nothing leaves it"
             self._lines.append(f"node {name} {again}")
         self._state.not_ready = not_ready
+
+
+def stays(plan: Plan) -> list[str]:
+    """The instances that did not leave, with the reasons."""
+    return [
+        f"{report.short(x.workload or x.instance, x.instance)} on {x.node}: {x.reason}"
+        for x in plan.skipped
+    ]
+
+
+def what_is_left(
+    records: t.Sequence[MoveRecord], plan: Plan, waiting: Wait | None = None
+) -> list[str]:
+    """The instances that have not left when the time of a drain is over, by reason: each reason once. `waiting`: what
+    the first move of the plan that could not begin waits for."""
+    there = {record.uid: str(record.instance) for record in records}
+    there |= {move.uid: str(move.instance) for move in plan.moves}
+    reasons: dict[str, list[str]] = defaultdict(list)
+    for record in records:
+        reasons[record.note or str(record.method)].append(f"{record.instance} on {record.source}")
+    known = {record.uid for record in records}
+    left = [move for move in plan.moves if move.uid not in known]
+    for move in left:
+        why = "not started"
+        if first := next((there[uid] for uid in move.after if uid in there), ""):
+            why = f"moves after {first}"
+        elif waiting is not None and waiting.uid in ("", move.uid):
+            why = waiting.obstacle.text
+        reasons[why].append(f"{move.instance} on {move.source}")
+    for skipped in plan.skipped:
+        name = report.short(skipped.workload or skipped.instance, skipped.instance)
+        reasons[str(skipped.reason)].append(f"{name} on {skipped.node}")
+    return [f"{', '.join(names)}: {reason}" for reason, names in reasons.items()]

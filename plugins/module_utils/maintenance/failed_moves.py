@@ -14,9 +14,8 @@ from ..model.json_pointer import JSON
 from ..model.objects import Node, Ref
 from ..moves import report
 from ..moves.journal import NOTE_LIMIT, RunJournal
-from .drain_plan import DrainView
+from .drain_plan import DrainView, why_given_up
 from .drain_state import DrainState
-from .left_over import why_given_up
 from .mark import mark_of
 
 EndedMoves = t.Iterable[t.Mapping[str, JSON]]

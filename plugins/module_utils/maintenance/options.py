@@ -22,11 +22,13 @@ from ..model.rendering import plural
 from ..model.topology import Topology, UndeclaredKey
 from ..moves.run_options import RunOptions, request_digest
 from ..moves.run_plan import RunPlan
-from ..moves.window import Window, parse_window
 from ..scheduler.labels import is_label_key, is_label_value, is_subdomain
 from .mark import LONGEST_REASON, DamagedMark, has_begun, is_marked, mark_of, unmarked
 from .preflight_findings import PREFLIGHT_FINDINGS
 from .returned_plan import DRAIN_PLAN
+
+if t.TYPE_CHECKING:
+    from ..moves.window import Window
 
 STOP_AND_START = "stop_and_start"
 
@@ -85,8 +87,12 @@ def parse_options(
     nodes = given["nodes"]
     names = InputReader("nodes", errors).texts(nodes) if nodes is not None else None
     label = _label(given["topology"], topology, errors) if given["topology"] is not None else None
-    window, wrong = parse_window(given["window"])
-    errors += wrong
+    window: Window | None = None
+    if given["window"]:
+        from ..moves.window import parse_window
+
+        window, wrong = parse_window(given["window"])
+        errors += wrong
     errors += [
         InputError(name, f"must have at most {LONGEST_REASON} characters")
         for name in ("reason", "change_id")

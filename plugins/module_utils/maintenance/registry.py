@@ -29,3 +29,8 @@ PLAN_READERS = {
 APPROVALS = {
     "plan": _approval,
 }
+
+
+def approval_of(plan: RunPlan | None) -> ApprovedDrain | None:
+    """What limits a drain to its approved plan, where it has one."""
+    return APPROVALS["plan"](plan) if plan is not None else None

@@ -18,7 +18,7 @@ from ..api.errors import TRANSIENT_ERRORS, ApiError, Conflict, NotFound
 from ..cluster.access import Right
 from ..cluster.patching import apply
 from ..kinds.registry import KINDS
-from ..kinds.virtual_machine import VMI
+from ..kinds.vmi import VMI
 from ..model.findings import InputError
 from ..model.json_pointer import JSON, Pointer
 from ..model.kinds import START_AGAIN, instance_path

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from ..api.errors import TRANSIENT_ERRORS, ApiError, NotFound
 from ..api.lists import list_all
 from ..cluster import lease
-from ..kinds.virtual_machine import KUBEVIRT_V1, VMIS
+from ..kinds.vmi import KUBEVIRT_V1, VMIS
 from ..model.findings import InputError, InvalidInput
 from ..model.json_pointer import JSON
 from ..model.kinds import MIGRATIONS, RUN

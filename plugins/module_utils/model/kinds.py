@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from ..kinds.virtual_machine import KUBEVIRT_V1, VMI, VMIS
+from ..kinds.vmi import KUBEVIRT_V1, VMI, VMIS
 from .objects import Ref
 
 MIGRATIONS = "virtualmachineinstancemigrations"

@@ -14,7 +14,7 @@ import typing as t
 from hashlib import blake2b
 
 from ..kinds.registry import KINDS
-from ..kinds.virtual_machine import VMI
+from ..kinds.vmi import VMI
 from .json_pointer import JSON
 from .json_text import DEPTH_LIMIT, shallow
 from .objects import Labels, Namespace, Node, Owner, Placement, Pod, Ref, Taint, is_object_name
@@ -109,6 +109,8 @@ def vmi_from_manifest(manifest: t.Mapping[str, JSON]) -> Vmi:
     metadata = manifest["metadata"]
     spec = manifest.get("spec") or {}
     status = manifest.get("status") or {}
+    # KubeVirt, pkg/util/migrations/migrations.go, IsBackupInProgress
+    backup = (status.get("changedBlockTracking") or _NONE).get("backupStatus") or _NONE
     conditions = {condition["type"]: condition for condition in status.get("conditions") or ()}
     migratable = conditions.get("LiveMigratable") or {}
     return Vmi(
@@ -126,7 +128,7 @@ def vmi_from_manifest(manifest: t.Mapping[str, JSON]) -> Vmi:
         unsynchronized=_condition_text(conditions.get("Synchronized") or _NONE, "False"),
         eviction_strategy=_texts[spec.get("evictionStrategy") or ""],
         evacuation_node_name=status.get("evacuationNodeName") or "",
-        backup=_running_backup(status),
+        backup="" if backup.get("completed") else str(backup.get("backupName") or ""),
         migration=status.get("migrationState") or _NONE,
         active_pods={uid: _texts[node] for uid, node in (status.get("activePods") or {}).items()},
         terminating=bool(metadata.get("deletionTimestamp")),
@@ -231,12 +233,6 @@ def pod_from_metadata(manifest: t.Mapping[str, JSON]) -> Pod:
         terminating=metadata.get("deletionTimestamp") is not None,
         owner=controller_of(metadata),
     )
-
-
-def _running_backup(status: t.Mapping[str, JSON]) -> str:
-    """KubeVirt, pkg/util/migrations/migrations.go, IsBackupInProgress."""
-    backup = (status.get("changedBlockTracking") or _NONE).get("backupStatus") or _NONE
-    return "" if backup.get("completed") else str(backup.get("backupName") or "")
 
 
 def _read_annotations(metadata: t.Mapping[str, JSON]) -> Labels:

@@ -13,7 +13,7 @@ import re
 import typing as t
 from dataclasses import dataclass, field, replace
 
-from ..kinds.virtual_machine import VIRTUAL_MACHINE, is_vmi
+from ..kinds.vmi import VM, is_vmi
 
 Labels = t.Mapping[str, str]
 
@@ -52,7 +52,7 @@ class Ref(t.NamedTuple):
     @property
     def vm(self) -> Ref:
         """The VirtualMachine of this name, whose VMI has its name, too (KubeVirt, watch/vm/vm.go, SetupVMIFromVM)."""
-        return self._replace(kind=VIRTUAL_MACHINE.name)
+        return self._replace(kind=VM)
 
     @property
     def namespaced_name(self) -> str:

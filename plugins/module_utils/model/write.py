@@ -62,6 +62,42 @@ class Write:
         return [op.as_json() for op in self.operations]
 
 
+def writes_result(
+    writes: t.Sequence[Write],
+    *,
+    diff: bool,
+    elsewhere: t.Container[Ref] = (),
+    words: t.Callable[[Write], t.Sequence[str]] = lambda _write: (),
+) -> dict[str, JSON]:
+    """`changed` and `writes`; with `diff` also what changes of each object: in `words` on one line, or before and
+    after, with only the fields that this collection manages. Another part of the result has the patches of the objects
+    in `elsewhere`: hundreds of them twice would be most of the result."""
+    result: dict[str, JSON] = {
+        "changed": bool(writes),
+        "writes": [
+            {
+                **write.target._asdict(),
+                **({"patch": write.changes()} if write.target not in elsewhere else {}),
+            }
+            for write in writes
+        ],
+    }
+    if diff:
+        result["diff"] = [_difference(write, words(write)) for write in writes]
+    return result
+
+
+def _difference(write: Write, words: t.Sequence[str]) -> dict[str, JSON]:
+    if words:
+        return {"prepared": f"{write.target}: {'; '.join(words)}\n"}
+    return {
+        "before_header": str(write.target),
+        "before": write.before,
+        "after_header": str(write.target),
+        "after": write.after,
+    }
+
+
 END_OF_LIST = "-"
 
 

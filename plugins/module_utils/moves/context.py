@@ -14,11 +14,13 @@ from ..cluster.following import FollowedCluster
 from ..cluster.reading import ReadScope
 from ..model.plan import Plan, skipped_as_json
 from ..model.snapshot import Snapshot
-from ..model.write import Write
 from . import report
 from .run_options import RunOptions, until_stopped
 from .state import RunState, StepReport, StepResult
 from .watch import OVERTIME, STEP_LIMIT, Listening, OutageReport, ReportPipe, StepTime
+
+if t.TYPE_CHECKING:
+    from ..model.write import Write
 
 
 def step_limit(run_timeout: int, elapsed: float) -> float:

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 
 from ..compliance.instances import InstanceSelection
 from ..kinds.registry import kind_of
-from ..kinds.virtual_machine import VMI
+from ..kinds.vmi import VMI
 from ..kubevirt.moving import outbound_nodes
 from ..model.objects import Ref
 from ..model.obstacle import Obstacle

@@ -13,7 +13,7 @@ import typing as t
 from dataclasses import replace
 
 from ..cluster.leader import silence_of
-from ..kinds.virtual_machine import KUBEVIRT_V1
+from ..kinds.vmi import KUBEVIRT_V1
 from ..kubevirt.labels import UNSCHEDULABLE_TIMEOUT
 from ..model import kinds as names
 from ..model.json_pointer import JSON
@@ -98,7 +98,9 @@ def advance(
     if record.phase is Phase.GIVEN_UP:
         return Transition(record)
     if arrived := _node_of_guest(record, seen):
-        return _handed_over_late(record, arrived, now, settings)
+        vmi = seen.instance.vmi if seen.instance is not None else None
+        handed_over = vmi is not None and vmi.node_name == arrived
+        return _ends_late(record, arrived, now, settings, handed_over=handed_over)
     if record.phase is Phase.CANCELLING:
         if now - record.begun < settings.move_timeout + CANCEL_PATIENCE:
             return Transition(record)
@@ -107,7 +109,10 @@ def advance(
         code = why.code if why is not None else ""
         return Transition(replace(record, phase=Phase.GIVEN_UP, note=note, code=code))
     silence = _unanswered(record, seen, now, settings)
-    going_on = _going_on(phase, seen)
+    before = phase in ("", "Pending")  # what KubeVirt migrates first; then the target pod
+    also = seen.behind if before else seen.target if phase != "Running" else ""
+    text = f"the migration is {phase or 'queued'}{f'; {also}' if also else ''}"
+    going_on = Obstacle(GOING_ON, text, True)
     held_by = seen.quota or _pending(record, seen, now) or seen.refused or silence or going_on
     record = record.held_by(held_by)
     hopeless = seen.quota is not None and seen.alone
@@ -115,14 +120,6 @@ def advance(
     if now - record.begun < timeout:
         return Transition(record)
     return _cancel(record, seen.migration, settings)
-
-
-def _going_on(phase: str, seen: Observation) -> Obstacle:
-    """The phase, with what KubeVirt migrates before it, or with the target pod that it waits for."""
-    before = phase in ("", "Pending")
-    also = seen.behind if before else seen.target if phase != "Running" else ""
-    text = f"the migration is {phase or 'queued'}{f'; {also}' if also else ''}"
-    return Obstacle(GOING_ON, text, True)
 
 
 def _node_of_guest(record: MoveRecord, seen: Observation) -> str | None:
@@ -134,22 +131,22 @@ def _node_of_guest(record: MoveRecord, seen: Observation) -> str | None:
     return pod.node_name if pod.node_name not in ("", record.source) else None
 
 
-def _handed_over_late(
-    record: MoveRecord, node: str, now: float, settings: MoveSettings
+def _ends_late(
+    record: MoveRecord, node: str, now: float, settings: MoveSettings, *, handed_over: bool
 ) -> Transition:
-    """Wait for the handover, in which there is nothing left to cancel."""
-    note = (
-        f"its guest runs on node {node} already, and its VMI still names node {record.source}: virt-handler hands it"
-        " over within 5 minutes"
-    )
+    """Wait for the end of a migration whose guest has moved, in which there is nothing left to cancel. `handed_over`:
+    the VMI names the node, too."""
+    late = f"its VMI still names node {record.source}"
+    soon, component = "virt-handler hands it over within 5 minutes", f"virt-handler on node {node}"
+    if handed_over:
+        late, component = "its migration has not ended", "virt-controller"
+        soon = "virt-controller ends it"
     if now - record.begun < settings.move_timeout + HANDOVER_PATIENCE:
+        note = f"its guest runs on node {node} already, and {late}: {soon}"
         return Transition(record.held_by(Obstacle("in_progress", note, True)))
-    note = (
-        f"its guest runs on node {node}, and its VMI still names node {record.source}: look at virt-handler on node"
-        f" {node}"
-    )
-    late = record.held_by(Obstacle("in_progress", note))
-    return Transition(replace(late, phase=Phase.GIVEN_UP))
+    note = f"its guest runs on node {node}, and {late}: look at {component}"
+    given_up = record.held_by(Obstacle("in_progress", note))
+    return Transition(replace(given_up, phase=Phase.GIVEN_UP))
 
 
 def _pending(record: MoveRecord, seen: Observation, now: float) -> Obstacle | None:

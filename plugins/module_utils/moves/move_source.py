@@ -22,7 +22,7 @@ if t.TYPE_CHECKING:
     from ..scheduler.index import Index
     from .context import StepContext
     from .reconcile import Reconciler
-    from .reconciliation import Reconciliation, Wait
+    from .reconciliation import Reconciliation
     from .state import StepResult
 
 WhyNoRestart = t.Callable[[DeclaredInstance, Platform], t.Optional[Obstacle]]  # noqa: UP045
@@ -88,6 +88,23 @@ class HeldRollouts(t.NamedTuple):
         False,
         {},
     )
+
+
+class Wait(t.NamedTuple):
+    """What a run waits for before it begins a move. `uid`: of the only instance that waits; empty for all of them.
+    `name`: its name, where the text lacks it."""
+
+    obstacle: Obstacle
+    uid: str = ""
+    name: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.name}: {self.obstacle}" if self.name else self.obstacle.text
+
+    @property
+    def line(self) -> str:
+        """The text with what passes, such as the seconds that are left."""
+        return ", ".join(filter(None, (str(self), self.obstacle.advice)))
 
 
 class MoveSource(t.Protocol[AnyView]):

@@ -16,7 +16,7 @@ from ..api.lists import list_all
 from ..cluster.refusals import PodRefusals
 from ..compliance.declared import DeclaredReader
 from ..kinds.registry import kind_of
-from ..kinds.virtual_machine import VMI
+from ..kinds.vmi import VMI
 from ..kubevirt.instances import active_pod, owner_of
 from ..kubevirt.labels import MIGRATION_JOB, PRIORITIES_SINCE, REJECTED_BY_QUOTA
 from ..kubevirt.moving import outbound_nodes, propagating

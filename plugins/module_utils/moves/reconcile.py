@@ -27,9 +27,9 @@ from .events import record_event
 from .gates import instances_of_run, load_of, workloads_of
 from .journal import RunJournal
 from .move import MoveRecord, MoveResult, MoveSettings, Outcome, Phase, ReplyStatus, Transition
-from .move_source import View
+from .move_source import View, Wait
 from .observe import ForeignMigrations, Observer
-from .reconciliation import Reconciliation, Wait, given_up, journal_of_run, touched_by
+from .reconciliation import Reconciliation, given_up, journal_of_run, touched_by
 from .run_options import RunOptions, after_end
 from .send import STATE_MACHINES, read_instance, send, was_sent
 from .state import StepReport
@@ -143,6 +143,16 @@ class Reconciler:
         moves = tuple(move for move in left if move.uid not in now.held)
         now.plan = replace(plan, moves=moves, skipped=(*plan.skipped, *held))
         return now
+
+    def goes_on(self, now: Reconciliation, obstacles: t.Iterable[Obstacle | None]) -> bool:
+        """Whether a move is in flight, or one may begin later. `obstacles` that the run waits for beside, if any."""
+        if self.in_flight or now.settling:
+            return True
+        if self.failed:
+            return False
+        obstacle = next(filter(None, obstacles), None)
+        now.waiting = now.waiting or (Wait(obstacle) if obstacle else None)
+        return bool(obstacle or (now.plan.moves and now.stop is None))
 
     def begin(self, view: View) -> Reconciliation:
         no_leader = None
@@ -352,16 +362,3 @@ class Reconciler:
         if reason:
             name = report.short(record.workload, record.instance)
             self.report.lines.append(report.deferred(name, reason))
-
-
-def goes_on(
-    reconciler: Reconciler, now: Reconciliation, obstacles: t.Iterable[Obstacle | None]
-) -> bool:
-    """Whether a move is in flight, or one may begin later. `obstacles` that the run waits for beside, if any."""
-    if reconciler.in_flight or now.settling:
-        return True
-    if reconciler.failed:
-        return False
-    obstacle = next(filter(None, obstacles), None)
-    now.waiting = now.waiting or (Wait(obstacle) if obstacle else None)
-    return bool(obstacle or (now.plan.moves and now.stop is None))

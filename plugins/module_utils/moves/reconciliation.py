@@ -16,28 +16,11 @@ from ..model.snapshot import Instance
 from . import report
 from .journal import RunJournal
 from .move import MoveRecord, Phase
-from .move_source import View
+from .move_source import View, Wait
 from .observe import Observer
 
 if t.TYPE_CHECKING:
     from .room import Room
-
-
-class Wait(t.NamedTuple):
-    """What a run waits for before it begins a move. `uid`: of the only instance that waits; empty for all of them.
-    `name`: its name, where the text lacks it."""
-
-    obstacle: Obstacle
-    uid: str = ""
-    name: str = ""
-
-    def __str__(self) -> str:
-        return f"{self.name}: {self.obstacle}" if self.name else self.obstacle.text
-
-    @property
-    def line(self) -> str:
-        """The text with what passes, such as the seconds that are left."""
-        return ", ".join(filter(None, (str(self), self.obstacle.advice)))
 
 
 @dataclass

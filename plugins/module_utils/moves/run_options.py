@@ -15,7 +15,9 @@ from ..model.obstacle import Obstacle
 from ..model.plan import Move
 from ..model.topology import Topology
 from .journal import RunJournal
-from .window import Window, outside_of
+
+if t.TYPE_CHECKING:
+    from .window import Window
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,7 +65,7 @@ def why_defer(
     if options.max_moves and journal.started >= options.max_moves:
         return Obstacle("max_moves", f"max_moves ({options.max_moves}) is reached")
     if options.window is not None and wall_clock not in options.window:
-        return outside_of(options.window)
+        return options.window.outside
     if options.canary and journal.started >= options.canary > journal.ended:
         return Obstacle("canary", "the canary has not ended yet", True)
     if now < journal.barrier:

@@ -1,9 +1,8 @@
 # Copyright (c) 2026, virt.placement contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What a run sends: the requests of the state machines.
+"""What a run sends: the requests of the state machines, and the read of an instance right before its move.
 
-Also the rights that these requests need, and the read of an instance right before its move. Errors
-that say nothing about the move itself (no rights, no server, no time left) are raised.
+Errors that say nothing about the move itself (no rights, no server, no time left) are raised.
 """
 
 from __future__ import annotations
@@ -13,18 +12,9 @@ from dataclasses import dataclass
 
 from ..api.client import ApiClient
 from ..api.errors import ApiError, Conflict, Forbidden, NotFound, ServerText, Throttled
-from ..cluster.access import Right
-from ..compliance.instances import DeclaredInstance
-from ..kinds.virtual_machine import VMIS
-from ..kubevirt.pending_changes import changes_since_start, why_applies_more
-from ..model import kinds as names
-from ..model.json_pointer import JSON
-from ..model.json_text import shallow
-from ..model.kinds import MIGRATIONS, instance_path
-from ..model.objects import Ref
-from ..model.obstacle import PENDING_CHANGES, Obstacle
-from ..model.plan import Method, Plan
-from ..model.snapshot import Platform, Vmi
+from ..model.kinds import instance_path
+from ..model.obstacle import Obstacle
+from ..model.plan import Method
 from . import migrate, recreate
 from .move import (
     ApiCall,
@@ -129,119 +119,3 @@ def read_instance(api: ApiClient, record: MoveRecord) -> CurrentInstance | None:
         node = (manifest.get("spec") or {}).get("nodeName")
     leaves = bool(metadata.get("deletionTimestamp"))
     return CurrentInstance(str(metadata["resourceVersion"]), str(node or ""), leaves)
-
-
-class StartRevisions:
-    """What restarts would apply beside placement. Reads each VMI's ControllerRevision once.
-
-    `lenient`: a missing right is not an error here, since all missing rights are reported together
-    before anything is sent. `permission`: what a user does to apply these changes too.
-    """
-
-    def __init__(self, api: ApiClient, *, lenient: bool, permission: str) -> None:
-        self._api = api
-        self._lenient = lenient
-        self._permission = permission
-        self._started: dict[tuple[str, str], t.Mapping[str, JSON] | None] = {}
-
-    def why_no_restart(self, movable: DeclaredInstance, platform: Platform) -> Obstacle | None:
-        """Why a restart would apply more than placement."""
-        vmi, workload = movable.instance.vmi, movable.vm
-        if vmi is None or workload is None:
-            return None
-        key = (vmi.uid, vmi.revision)
-        try:
-            if key not in self._started:
-                self._started[key] = start_revision(self._api, vmi)
-        except Forbidden:
-            if self._lenient:
-                return None
-            raise
-        started = self._started[key]
-        if started is None:
-            return Obstacle(
-                PENDING_CHANGES,
-                "it is unknown what else a restart would apply, since the ControllerRevision"
-                f" {vmi.revision or 'of its start'} is missing or damaged: restart it, or"
-                f" {self._permission}",
-            )
-        changes = changes_since_start(started, workload, vmi, platform)
-        return why_applies_more("a restart", changes, self._permission)
-
-
-def start_revision(api: ApiClient, vmi: Vmi) -> t.Mapping[str, JSON] | None:
-    """The spec of the VM that a VMI was started from; None where its ControllerRevision is missing or damaged."""
-    if not vmi.revision:
-        return None
-    path = f"/apis/apps/v1/namespaces/{vmi.ref.namespace}/controllerrevisions/{vmi.revision}"
-    try:
-        manifest = api.get(path)
-    except NotFound:
-        return None
-    data = shallow(manifest.get("data"))
-    spec = data.get("spec") if isinstance(data, dict) else None
-    damaged = not isinstance(spec, dict) or not isinstance(spec.get("template", {}), dict)
-    return None if damaged else spec
-
-
-_KUBEVIRT = "kubevirt.io"
-_SUBRESOURCES = "subresources.kubevirt.io"
-_LEASES = "coordination.k8s.io"
-
-Disruption = tuple[Method, Ref]
-"""A way to move, and the instance that moves."""
-
-
-def needed_rights(disruptions: t.Iterable[Disruption]) -> set[Right]:
-    """The rights of a run that makes these moves."""
-    where, name = names.LEASE_NAMESPACE, names.LEASE
-    rights = {Right(verb, _LEASES, "leases", "", where, name) for verb in ("get", "patch")}
-    for method, instance in disruptions:
-        rights |= set(_of_move(method, instance))
-    return rights
-
-
-def rights_of_run(plan: Plan, records: t.Iterable[MoveRecord]) -> set[Right]:
-    """The rights of a run that makes the moves of the plan, and continues those of `records`."""
-    disruptions = [(move.method, move.instance) for move in plan.moves]
-    return needed_rights([*disruptions, *((record.method, record.instance) for record in records)])
-
-
-def rights_of_any_move(
-    candidates: t.Iterable[DeclaredInstance],
-    allow: t.Container[Method],
-    *,
-    apply_pending_changes: bool,
-) -> set[Right]:
-    """The rights for every move of these instances that is allowed."""
-    return needed_rights(
-        (method, movable.instance.ref)
-        for movable in candidates
-        for method in movable.move_options(apply_pending_changes=apply_pending_changes).methods
-        if method in allow
-    )
-
-
-def _of_move(method: Method, instance: Ref) -> t.Iterator[Right]:
-    """`get` is for the read right before the move (and of what a restart would apply), `patch` for the
-    takeover (`takeover.outdate_pending_deletes`), `delete` of a migration to cancel it."""
-    where = instance.namespace
-    is_vmi = instance.is_vmi
-    group, plural = (_KUBEVIRT, VMIS) if is_vmi else ("", "pods")
-    yield Right("get", group, plural, "", where)
-    if method is Method.MIGRATE:
-        for verb in ("create", "delete", "get"):
-            yield Right(verb, _KUBEVIRT, MIGRATIONS, "", where)
-    elif method is Method.STOP:
-        yield Right("update", _SUBRESOURCES, "virtualmachines", "stop", where)
-    elif method is Method.EVICT:
-        yield Right("create", "", "pods", "eviction", where)
-    elif method is Method.RESTART:
-        yield Right("update", _SUBRESOURCES, "virtualmachines", "restart", where)
-        yield Right("get", "apps", "controllerrevisions", "", where)
-    else:
-        yield Right("patch", group, plural, "", where)
-        if is_vmi:
-            yield Right("delete", group, plural, "", where)
-        else:
-            yield Right("create", group, plural, "eviction", where)

@@ -160,7 +160,7 @@ class RunState:
 
     `failing_since` is when (in elapsed seconds) the API server stopped answering, -1 while it
     answers. `waiting` is the reason for waiting that was reported last, and `waiting_since` (in elapsed seconds) since
-    when there is one. `printed_at`: when the last line was printed (`reminder`). `leader` is that of
+    when there is one. `printed_at`: when the last line was printed (`Reminder`). `leader` is that of
     `cluster.leader.Leader`. `outdated`: a
     delete or eviction that an earlier run may still send fails. `total` and `to_come` are those of MoveCount.
     `retry_at` and `not_outdated` are those of the Reconciler. `failures` names the moves that failed so far, with

@@ -10,14 +10,14 @@ What is moved, and when that is over, is the source's (`move_source`).
 from __future__ import annotations
 
 import contextlib
+import time
 import typing as t
 from dataclasses import replace
 
 from ..api.errors import TRANSIENT_ERRORS, ApiError
-from ..api.progress_pipe import PATIENCE
+from ..api.progress_pipe import PATIENCE, REMIND_AFTER, no_answer
 from ..api.transport import ComputingTimeout, Deadline, uptime
 from ..cluster import lease
-from ..cluster.leader import Leader
 from ..cluster.lease import HeldLease, LeaseKeeper, LeaseLost, LeaseReading
 from ..model.findings import InvalidInput
 from ..model.obstacle import Obstacle
@@ -26,12 +26,13 @@ from . import journal as journals
 from . import report, takeover
 from .journal import RunJournal
 from .move import MoveRecord
-from .move_source import AnyView, MoveSource
-from .reconcile import Reconciler
-from .reconciliation import Reconciliation, Wait
-from .reminder import Reminder
-from .state import NAMED, StepResult
+from .move_source import AnyView, MoveSource, Wait
+from .state import NAMED, RunState, StepReport, StepResult
 from .watch import SETTLE, YOUNG, step_bounded, wait_for, wakes_on
+
+if t.TYPE_CHECKING:
+    from .reconcile import Reconciler
+    from .reconciliation import Reconciliation
 
 
 def run_step(source: MoveSource[AnyView], *, check: bool) -> StepResult:
@@ -58,6 +59,49 @@ def run_step(source: MoveSource[AnyView], *, check: bool) -> StepResult:
         result.failure += context.hint()
     result.progress += context.api.transport.outage.taken()
     return result
+
+
+def time_of_day(seconds_ago: float) -> str:
+    """As in the lines about an API server that is away."""
+    return time.strftime("%H:%M:%S %Z", time.localtime(time.time() - seconds_ago))
+
+
+class Reminder:
+    """The line that a waiting run prints each minute: what it waits for, and since when. When the last one was printed
+    is known from step to step."""
+
+    def __init__(self, state: RunState, lines: StepReport) -> None:
+        self._state, self._report = state, lines
+        self._printed = 0
+
+    def remind(
+        self, elapsed: float, clock: float, records: t.Sequence[MoveRecord], waiting: str
+    ) -> None:
+        """Add the line if it is due. `elapsed` are the seconds of the task, `clock` is that of the run, by which the
+        moves in flight began. `waiting` is why the next move has not begun."""
+        lines, state = self._report.lines, self._state
+        if len(lines) == self._printed and elapsed - state.printed_at < REMIND_AFTER:
+            return
+        if len(lines) == self._printed:
+            moves = [
+                (time_of_day(clock - record.begun), record)
+                for record in sorted(records, key=lambda record: record.begun)
+            ]
+            since = time_of_day(elapsed - state.waiting_since)
+            if line := report.still_waiting(moves, waiting, since):
+                lines.append(line)
+        self._printed, state.printed_at = len(lines), elapsed
+
+    def remind_of_outage(self, elapsed: float, error: ApiError, *, begins: bool) -> None:
+        """The same while the API server is away: each step of the run ends without an answer. Its beginning is printed
+        in another line (`begins`)."""
+        state = self._state
+        if not begins and elapsed - state.printed_at < REMIND_AFTER:
+            return
+        if not begins:
+            since = time_of_day(elapsed - state.failing_since)
+            self._report.lines.append(f"still {no_answer(since, error)}")
+        state.printed_at = elapsed
 
 
 @t.final
@@ -235,7 +279,10 @@ class Step(t.Generic[AnyView]):
 
     def _reconcile(self, keeper: LeaseKeeper, journal: RunJournal, view: AnyView) -> StepResult:
         """Reconcile on each change until the run or the time of this step is over. The run ends successfully
-        only after a fresh reading."""
+        only after a fresh reading. A step that holds no Lease starts without what this imports."""
+        from ..cluster.leader import Leader
+        from .reconcile import Reconciler
+
         source, context = self._source, self._context
         self._cluster.follow(self._api.deadline, wakes_on(context.namespaces, context.waits_for))
         view = source.prepare(keeper, view, journal.records)

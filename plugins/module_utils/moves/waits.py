@@ -19,7 +19,8 @@ from . import report
 from .gates import Load, limit_reached
 from .journal import RunJournal
 from .move import MoveRecord, Phase
-from .reconciliation import Reconciliation, Wait, given_up, journal_of_run
+from .move_source import Wait
+from .reconciliation import Reconciliation, given_up, journal_of_run
 from .run_options import RunOptions, why_defer
 
 _OF_ALL_MOVES = ("canary", "limit_reached", "other_domain", "soaking")

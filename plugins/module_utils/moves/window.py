@@ -62,6 +62,11 @@ class Window:
             f" in the window, which opens next on {start:%a %Y-%m-%d} at {start:%H:%M} {self.zone}"
         )
 
+    @property
+    def outside(self) -> Obstacle:
+        """Why nothing is begun outside of it."""
+        return Obstacle(OUTSIDE_OF_WINDOW, f"outside of the window from {self}")
+
     def _starts_on(self, day: int) -> bool:
         return not self.days or day in self.days
 
@@ -117,8 +122,3 @@ def _zone(name: str, faults: list[InputError]) -> datetime.tzinfo | None:
             InputError("window.timezone", f"'{name}' is no time zone that this host knows")
         )
         return None
-
-
-def outside_of(window: Window | None) -> Obstacle:
-    """Why nothing is begun."""
-    return Obstacle(OUTSIDE_OF_WINDOW, f"outside of the window from {window}")

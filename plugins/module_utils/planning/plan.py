@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import typing as t
 from dataclasses import replace
+from functools import cached_property
 
 from ..compliance.instances import DeclaredInstance
 from ..compliance.pending import no_good_node
@@ -126,10 +127,19 @@ class _Planner:
 
     def _take_next(self, todo: set[Uid]) -> Uid:
         """Remove the instance with the fewest affinity targets among the others, of held replicas the last one."""
-        targets = self.dependencies.affinity_targets
-        uid = min(todo, key=lambda x: (len(targets(x) & todo), -self._ordinal(x), self._name(x)))
+        first: dict[int, Uid] = {}
+        for uid in filter(todo.__contains__, self._by_name):
+            targets = len(self.dependencies.affinity_targets(uid) & todo)
+            first.setdefault(targets, uid)
+            if not targets:  # none has fewer, and most have none
+                break
+        uid = first[min(first)]
         todo.discard(uid)
         return uid
+
+    @cached_property
+    def _by_name(self) -> list[Uid]:
+        return sorted(self.candidates, key=lambda uid: (-self._ordinal(uid), self._name(uid)))
 
     def _ordinal(self, uid: Uid) -> int:
         """The number of a held replica, 0 for any other instance: a StatefulSet replaces the highest first, too."""

@@ -38,10 +38,12 @@ from ..model.rendering import listed
 from ..model.snapshot import Snapshot
 from ..model.topology import HOSTNAME, Topology
 from ..scheduler.framework import FilterStatus
-from ..scheduler.index import Index
 from ..scheduler.nodes import NodeSet, NodeTable
 from ..view.view import view_of
 from .dependencies import Dependencies
+
+if t.TYPE_CHECKING:
+    from ..scheduler.index import Index
 
 FailuresByPod = t.Mapping[str, tuple[FilterStatus, ...]]
 

@@ -10,7 +10,7 @@ import typing as t
 from dataclasses import dataclass, field, replace
 
 from ..kinds.registry import KINDS
-from ..kinds.virtual_machine import VMI
+from ..kinds.vmi import VMI
 from ..kubevirt.expansion import (
     CLUSTER_INSTANCE_TYPE,
     CLUSTER_PREFERENCE,

@@ -14,7 +14,7 @@ from dataclasses import replace
 from ..compliance.declared import Declared
 from ..compliance.terms import TermSet
 from ..kinds.registry import KINDS, KUBEVIRT_KINDS, kind_of
-from ..kinds.virtual_machine import VMI
+from ..kinds.vmi import VMI
 from ..kubevirt.expansion import (
     CLUSTER_INSTANCE_TYPE,
     CLUSTER_PREFERENCE,

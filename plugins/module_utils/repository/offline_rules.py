@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 
 from ..compliance.declared import DeclaredReader
 from ..kinds.registry import KINDS, RULE_KINDS
-from ..kinds.virtual_machine import VMIS
+from ..kinds.vmi import VMIS
 from ..lint.lint_input import LintedWorkload, LintInput, linted_workload
 from ..lint.registry import findings_about
 from ..model.findings import Finding

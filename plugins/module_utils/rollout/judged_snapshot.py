@@ -29,10 +29,12 @@ from ..moves.report import NodeDescriptions
 from ..planning.plan import plan_moves
 from ..planning.plan_request import PlanRequest
 from ..planning.simulation import VerifiedIndex
-from ..scheduler.index import Index
 from .options import RolloutOptions
 from .own_rollouts import OwnRollout, StuckRollouts, own_rollouts_of
-from .registry import APPROVALS, HOLDS, PLANNERS
+from .registry import HOLDS, PLANNERS, approval_of
+
+if t.TYPE_CHECKING:
+    from ..scheduler.index import Index
 
 
 @dataclass(frozen=True)
@@ -128,9 +130,9 @@ class JudgedSnapshot:
         )
         records = () if journal is None else journal.records
         busy = {record.uid for record in records if record.phase is not Phase.INTENDED}
-        if options.approved is None:
+        approval = approval_of(options.approved)
+        if approval is None:
             return self._plan(request, busy)
-        approval = APPROVALS["plan"](options.approved)
         request = approval.prefer(request)
         plan = self._plan(request, busy)
         if not approval.covers(plan):

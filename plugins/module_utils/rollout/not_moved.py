@@ -7,22 +7,16 @@ from __future__ import annotations
 import datetime
 import typing as t
 
-from ..compliance.instances import DeclaredInstance
-from ..compliance.tied import tied
-from ..kubevirt.moving import MIGRATION, RESTART, end_of_hold, next_event, pinned
+from ..kubevirt.moving import end_of_hold, next_event
 from ..model.json_pointer import JSON
 from ..model.objects import Ref
 from ..model.obstacle import OUTSIDE_OF_WINDOW, Obstacle
 from ..model.plan import NOT_IN_PLAN, Plan, SkippedInstance
 from ..model.rendering import Entry, listed, outcome, plural
 from ..model.snapshot import Snapshot
-from ..model.topology import Topology
 from ..moves import report
-from ..moves.report import NAMED, instance_named
 from ..moves.run_plan import RunPlan
 from ..moves.state import StepResult
-from ..planning.missed_preferences import MissedPreference, missed_preferences
-from ..planning.simulation import ClusterSimulation
 from .options import RolloutOptions
 
 
@@ -37,7 +31,9 @@ def judge_skipped(result: StepResult, plan: Plan, *, fail: bool) -> None:
         return
     violators = [skipped for skipped in plan.skipped if skipped.uid in plan.violated]
     if violators:
-        result.warnings.append(still_violated(violators))
+        verb = "violates" if len(violators) == 1 else "violate"
+        named = f"{plural(len(violators), 'instance')} still {verb} a rule: {_names(violators)}"
+        result.warnings.append(named)
 
 
 def judge_places(result: StepResult, skipped: t.Sequence[SkippedInstance], *, fail: bool) -> None:
@@ -59,32 +55,10 @@ def judge_approved(
     left = [x for x in skipped if x.uid in by_uid and x.node == by_uid[x.uid].source]
     if not left or result.failure:
         return
-    texts = "; ".join(skipped_texts(left))
+    named = ((report.short(x.workload or x.instance, x.instance), x.reason) for x in left)
+    texts = "; ".join(f"{name}: {reason}" for name, reason in named)
     were = "was" if len(left) == 1 else "were"
     result.failure = f"{plural(len(left), 'move')} of the plan {were} not made: {texts}"
-
-
-def report_not_enforced(
-    result: StepResult,
-    snapshot: Snapshot,
-    candidates: t.Sequence[DeclaredInstance],
-    plan: Plan,
-    topology: Topology,
-) -> None:
-    """Report the instances that are placed correctly, though their rules are not enforced yet."""
-    placed = not_enforced(candidates, plan)
-    missed: tuple[MissedPreference, ...] = ()
-    obstacles: dict[str, Obstacle | None] = {}
-    if placed:
-        simulation = ClusterSimulation(snapshot, candidates)
-        missed = missed_preferences(simulation, placed, topology)
-        obstacles = {x.uid: why_tied(simulation, x) for x in placed}
-    unmet = {each.uid: str(each) for each in missed}
-    result.not_enforced = [
-        well_placed(x, plan, unmet.get(x.uid, ""), obstacles.get(x.uid)) for x in placed
-    ]
-    result.progress += well_placed_lines(result.not_enforced)
-    result.warnings += removed_constraints(candidates)
 
 
 def report_held(result: StepResult, kept: t.Mapping[Ref, Obstacle]) -> None:
@@ -93,23 +67,6 @@ def report_held(result: StepResult, kept: t.Mapping[Ref, Obstacle]) -> None:
         {**ref._asdict(), "reason": why.text, "reason_code": why.code} for ref, why in kept.items()
     ]
     result.warnings += map(str, kept.values())
-
-
-def why_tied(simulation: ClusterSimulation, movable: DeclaredInstance) -> Obstacle | None:
-    """Other pods on its node that leave a VM no live migration."""
-    if movable.instance.vmi is None or movable.pinned:
-        return None
-    return tied(simulation.declared, movable.declared_pod)
-
-
-def skipped_texts(skipped: t.Iterable[SkippedInstance]) -> list[str]:
-    return [f"{report.short(x.workload or x.instance, x.instance)}: {x.reason}" for x in skipped]
-
-
-def still_violated(violators: t.Sequence[SkippedInstance]) -> str:
-    """The warning about instances that still violate a rule. Their reasons are lines of the progress."""
-    verb = "violates" if len(violators) == 1 else "violate"
-    return f"{plural(len(violators), 'instance')} still {verb} a rule: {_names(violators)}"
 
 
 def not_in_place(skipped: t.Sequence[SkippedInstance]) -> str:
@@ -122,78 +79,6 @@ def _names(skipped: t.Sequence[SkippedInstance]) -> str:
     """Their reasons are lines of the progress."""
     names = listed([report.short(x.workload or x.instance, x.instance) for x in skipped], 8)
     return f"{names}; the lines above and skipped_instances have the reasons"
-
-
-def not_enforced(
-    candidates: t.Iterable[DeclaredInstance], plan: Plan
-) -> tuple[DeclaredInstance, ...]:
-    """Instances that still run with the previous constraints and need no move for that."""
-    concerned = {move.uid for move in plan.moves} | {left.uid for left in plan.skipped}
-    return tuple(x for x in candidates if x.drift and x.node and x.uid not in concerned)
-
-
-_NEXT = {"migration": "migration", "restart": "restart", "recreate": "recreation"}
-
-
-def well_placed(
-    movable: DeclaredInstance, plan: Plan, unmet: str = "", obstacle: Obstacle | None = None
-) -> dict[str, JSON]:
-    """An instance that still runs with the previous constraints, on a node that the new ones allow: now, or after the
-    moves of the plan. `unmet`: the preferences that the node does not meet, in words. `obstacle`: other pods on its
-    node leave it no live migration."""
-    takes_effect = movable.takes_effect
-    if obstacle is not None and takes_effect == MIGRATION:
-        takes_effect = RESTART
-    drift, event = movable.drift, f"the next {_NEXT[takes_effect]}"
-    enforced = f"enforced from {event}"
-    if obstacle is not None:
-        enforced += f" ({obstacle})"
-    if movable.pinned:
-        enforced += f" ({pinned(movable.node)})"
-    if drift is not None and drift.stale and not (drift.missing or drift.labels):
-        enforced = f"a removed constraint stays in effect until {event}"
-    after_moves = movable.uid in plan.violated
-    workload = movable.workload.ref if movable.workload is not None else movable.instance.ref
-    return {
-        "kind": workload.kind,
-        "namespace": workload.namespace,
-        "name": workload.name,
-        "instance": movable.instance.ref.name,
-        "uid": movable.uid,
-        "node": movable.node,
-        "when": "after_moves" if after_moves else "now",
-        "takes_effect": takes_effect,
-        "reason": f"violated now, satisfied after the planned moves; {enforced}"
-        if after_moves
-        else f"no required rule is violated; {unmet}; {enforced}"
-        if unmet
-        else f"placed correctly; {enforced}",
-    }
-
-
-def well_placed_lines(placed: t.Iterable[t.Mapping[str, JSON]]) -> list[str]:
-    """Progress lines about those of `well_placed`: one for all that have the same reason."""
-    by_reason: dict[str, list[str]] = {}
-    for instance in placed:
-        by_reason.setdefault(instance["reason"], []).append(instance_named(instance))
-    return [f"{listed(names, NAMED)}: {reason}" for reason, names in sorted(by_reason.items())]
-
-
-def removed_constraints(candidates: t.Iterable[DeclaredInstance]) -> list[str]:
-    """The warning about workloads that lack constraints of their rules, since another client removed them."""
-    named = {
-        f"{movable.workload.ref} (rule {rule.rule})"
-        for movable in candidates
-        if movable.workload is not None and movable.declared is not None
-        for rule in movable.declared.rules
-        if rule.removed
-    }
-    if not named:
-        return []
-    return [
-        "constraints of rules were removed from workloads, and no move enforces these rules:"
-        f" {listed(sorted(named), NAMED)}. Write the rules again: playbook apply or module rules"
-    ]
 
 
 def places(

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from ..compliance.instances import InstanceSelection
 from ..kinds.registry import KINDS, OPTIONAL_LISTS, kind_of
-from ..kinds.virtual_machine import VMI
+from ..kinds.vmi import VMI
 from ..kubevirt.instances import instances
 from ..kubevirt.moving import chooses_target
 from ..model.findings import InputError, InvalidInput
@@ -25,12 +25,14 @@ from ..model.snapshot import Snapshot, unreadable_errors
 from ..model.topology import Topology
 from ..moves.run_options import RunOptions, request_digest
 from ..moves.run_plan import PLANNED_OPTIONS, RunPlan
-from ..moves.window import parse_window
 from ..planning.plan_request import Scope
 from ..view import selection as references
 from ..view.selection import WorkloadLookup
 from ..view.view import view_of
 from .registry import PLANNERS
+
+if t.TYPE_CHECKING:
+    from ..moves.window import Window
 
 Places = t.Mapping[Ref, str]
 """VMIs to the nodes that they are to run on."""
@@ -72,8 +74,13 @@ def parse_options(
     places = _places(given, faults)
     namespaces, workloads = _what(given, faults) if places is None else (None, ())
     only = _only(given["only"], namespaces, faults) if places is None else None
-    window, wrong = parse_window(given["window"])
-    faults += [*wrong, *_too_low(given)]
+    window: Window | None = None
+    if given["window"]:
+        from ..moves.window import parse_window
+
+        window, wrong = parse_window(given["window"])
+        faults += wrong
+    faults += _too_low(given)
     if faults:
         raise InvalidInput(faults)
     allow = frozenset(map(Method, given["allow"]))

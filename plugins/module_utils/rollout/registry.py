@@ -45,6 +45,12 @@ APPROVALS = {
 }
 """What reads an approved plan, and what limits a rollout to it."""
 
+
+def approval_of(plan: RunPlan | None) -> ApprovedRollout | None:
+    """What limits a rollout to its approved plan, where it has one."""
+    return APPROVALS["plan"](plan) if plan is not None else None
+
+
 HOLDS = {
     "hold": _holds,
 }

@@ -20,10 +20,10 @@ from ..model.plan import Plan
 from ..moves import report, takeover
 from ..moves.context import StepContext, planned_result
 from ..moves.move import MoveRecord
-from ..moves.reconcile import Reconciler, goes_on
-from ..moves.reconciliation import Reconciliation, Wait
+from ..moves.move_source import Wait
+from ..moves.rights import rights_of_any_move, rights_of_run
 from ..moves.run_plan import RunPlan
-from ..moves.send import StartRevisions, rights_of_any_move, rights_of_run
+from ..moves.start_revisions import StartRevisions
 from ..moves.state import RunState, StepResult
 from ..moves.watch import Listening
 from . import own_rollouts
@@ -34,11 +34,14 @@ from .not_moved import (
     judge_skipped,
     places,
     report_held,
-    report_not_enforced,
 )
 from .options import RolloutOptions, namespaces_of, wanted
 from .own_rollouts import ROLLED
-from .registry import APPROVALS
+from .registry import approval_of
+
+if t.TYPE_CHECKING:
+    from ..moves.reconcile import Reconciler
+    from ..moves.reconciliation import Reconciliation
 
 
 class RolloutSource:
@@ -78,9 +81,9 @@ class RolloutSource:
 
     def plan(self, view: JudgedSnapshot, reading: LeaseReading | None) -> Plan:
         plan = view.plan()
-        if (approved := self.options.approved) is not None:
+        if (approval := approval_of(self.options.approved)) is not None:
             unfinished = takeover.read_journal(reading) if reading is not None else None
-            APPROVALS["plan"](approved).require(self._api.host, view, plan, unfinished)
+            approval.require(self._api.host, view, plan, unfinished)
         return plan
 
     def nothing_to_do(self, view: JudgedSnapshot, plan: Plan) -> bool:
@@ -117,7 +120,7 @@ class RolloutSource:
         """Whether a move is in flight, one may begin later, or a workload replaces its pods."""
         own = own_rollouts.why_waiting(view.own_rollouts)
         held = view.held.waiting if now.stop is None else None
-        return goes_on(reconciler, now, [own, *now.temporary, held])
+        return reconciler.goes_on(now, [own, *now.temporary, held])
 
     def finish(self, view: JudgedSnapshot, plan: Plan, keeper: LeaseKeeper | None) -> StepResult:
         """Report skipped instances, and those whose rules are not enforced yet."""
@@ -133,7 +136,10 @@ class RolloutSource:
         return result
 
     def _judged(self, view: JudgedSnapshot, result: StepResult, plan: Plan) -> StepResult:
-        """The result with the workload rollouts that go on, and the instances whose rules are not enforced yet."""
+        """The result with the workload rollouts that go on, and the instances whose rules are not enforced yet. A step
+        that ends no run starts without what this imports."""
+        from .not_enforced import report_not_enforced
+
         result.warnings += own_rollouts.warnings(view.own_rollouts)
         report_not_enforced(result, view.snapshot, view.candidates, plan, self.options.topology)
         return result

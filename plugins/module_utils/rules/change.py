@@ -7,7 +7,7 @@ from __future__ import annotations
 import typing as t
 from dataclasses import dataclass, replace
 
-from ..kinds.virtual_machine import VMIS
+from ..kinds.vmi import VMIS
 from ..kubevirt import moving
 from ..kubevirt.moving import (
     NEXT_START,

@@ -60,7 +60,11 @@ def changed_back_by_revert(ref: Ref) -> Finding:
 def _finding(
     rules: t.Iterable[RuleId], ref: Ref, what: str, terms: t.Collection[TemplateTerm]
 ) -> list[Finding]:
-    by_name = any(_has_fields_only(term) for term in terms)
+    by_name = any(
+        x.location is TermLocation.NODE_FIELD
+        or (x.location is TermLocation.NODE_TERM and not x.value.get("matchExpressions"))
+        for x in terms
+    )
     hint = (
         " Harvester's webhook drops node terms that have matchFields alone: use run_on with"
         " kubernetes.io/hostname."
@@ -75,8 +79,3 @@ def _finding(
         " out again.",
         f"{_WHERE_TO_LOOK}. Write the rule in a form that it keeps, or leave this workload out of the rule.{hint}",
     )
-
-
-def _has_fields_only(term: TemplateTerm) -> bool:
-    whole = term.location is TermLocation.NODE_TERM and not term.value.get("matchExpressions")
-    return whole or term.location is TermLocation.NODE_FIELD

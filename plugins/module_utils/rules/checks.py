@@ -328,22 +328,19 @@ def duplicate_spread(
 def similar_term(rules: t.Iterable[RuleId], ref: Ref, term: TemplateTerm) -> list[Finding]:
     """A term of others that means the same as a term of the rules."""
     text = json.dumps(term.value, sort_keys=True)
+    weighted = term.location in WEIGHTED_POD_TERMS
+    selector = (term.value["podAffinityTerm"] if weighted else term.value).get("labelSelector")
+    selected = "the same pods" if selector is not None else "no pods, since it has no labelSelector"
     return for_rules(
         rules,
         ref,
         SIMILAR_TERM,
         f"{ref} has a term that no rule owns beside the term of the rule, and it selects"
-        f" {_selected_text(term)}: {LOCATION_TEXTS[term.location]} {text}.",
+        f" {selected}: {LOCATION_TEXTS[term.location]} {text}.",
         "Set adopt to similar where the rule is written, and its term replaces this one.",
         "warning",
         names_option=True,
     )
-
-
-def _selected_text(term: TemplateTerm) -> str:
-    weighted = term.location in WEIGHTED_POD_TERMS
-    selector = (term.value["podAffinityTerm"] if weighted else term.value).get("labelSelector")
-    return "the same pods" if selector is not None else "no pods, since it has no labelSelector"
 
 
 LOCATION_TEXTS: t.Mapping[TermLocation, str] = {

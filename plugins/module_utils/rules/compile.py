@@ -198,15 +198,11 @@ class _Compiler:
             value["nodeTaintsPolicy"] = "Honor"
         else:
             self.lacking.add("nodeTaintsPolicy")
-        revision = self._revision_label()
+        labels = [member.kind.revision_label for member in self._resolved.members.workloads]
+        revision = labels[0] if len(labels) == 1 and self._rule.label is None else ""
         if revision and self._platform.kubernetes >= SPREAD_KEYS_SINCE:
             value["matchLabelKeys"] = [revision]
         return TemplateTerm(TermLocation.SPREAD, value)
-
-    def _revision_label(self) -> str:
-        """The label with the revision of one workload, where all pods of the group are of that; else empty."""
-        labels = [member.kind.revision_label for member in self._resolved.members.workloads]
-        return labels[0] if len(labels) == 1 and self._rule.label is None else ""
 
     def _group(self) -> Selection:
         return self._remember("group", lambda: self._selectors.group(self._resolved))

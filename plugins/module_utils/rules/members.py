@@ -70,7 +70,11 @@ def resolve(rule: Rule, view: ClusterView, faults: list[InputError]) -> Resolved
         for where, named in targets_of(rule)
         for target in _resolved_targets(named, view, f"{rule.where}, {where}", faults)
     ]
-    return Resolved(rule, _union(groups), tuple(targets))
+    workloads = {workload.ref: workload for group in groups for workload in group.workloads}
+    labels = groups[0].labels if groups else None
+    if any(group.labels != labels for group in groups):
+        labels = None  # those that choose all of them
+    return Resolved(rule, Members(tuple(workloads.values()), labels), tuple(targets))
 
 
 def targets_of(rule: Rule) -> list[tuple[str, Target]]:
@@ -113,14 +117,6 @@ def _members(
         return Members(())
     workloads = (view.snapshot.workloads_by_ref[ref] for ref in lookup.select(reference, where))
     return Members(tuple(workloads), reference.labels)
-
-
-def _union(groups: t.Sequence[Members]) -> Members:
-    """All members once. The labels are kept where all were chosen by the same ones."""
-    workloads = {workload.ref: workload for group in groups for workload in group.workloads}
-    first = groups[0].labels if groups else None
-    same = all(group.labels == first for group in groups)
-    return Members(tuple(workloads.values()), first if same else None)
 
 
 MEMBER = "member"

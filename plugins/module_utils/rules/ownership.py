@@ -207,7 +207,9 @@ def read_ownership(workload: Workload) -> Ownership:
         if _is_own(ownership, workload):
             _check_scope(ownership, workload)
             return replace(ownership, uid=workload.uid)
-        return _of_namespace(ownership, workload.ref.namespace)
+        namespace = workload.ref.namespace
+        rules = {rule: x for rule, x in ownership.rules.items() if rule.namespace == namespace}
+        return replace(ownership, rules=rules)
     except (KeyError, ValueError, TypeError, AttributeError) as error:
         raise UnreadableAnnotation(damaged(workload, RULES, content_fault(error))) from error
 
@@ -254,11 +256,6 @@ def _check_scope(ownership: Ownership, workload: Workload) -> None:
         labels = {fingerprint.location for fingerprint in owned.terms} == {TermLocation.LABEL}
         if rule.namespace != workload.ref.namespace and (not labels or owned.declared):
             raise ValueError(f"rule {rule} is of another namespace")
-
-
-def _of_namespace(ownership: Ownership, namespace: str) -> Ownership:
-    rules = {rule: x for rule, x in ownership.rules.items() if rule.namespace == namespace}
-    return replace(ownership, rules=rules)
 
 
 def decode(workload: Workload, annotation: str, text: str) -> dict[str, JSON]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 import typing as t
 from dataclasses import dataclass, field, replace
 
-from ..kinds.virtual_machine import VMIS
+from ..kinds.vmi import VMIS
 from ..model.findings import Finding, TaskError
 from ..model.json_pointer import JSON
 from ..model.objects import Ref

@@ -12,7 +12,9 @@ import typing as t
 from ..model.objects import Node, NodeTerm, Placement, Requirement
 from .framework import NODE_AFFINITY, Code, FilterReason, FilterStatus, PodInfo
 from .labels import NAME_FIELD, field_holds, holds, is_readable_term, matches_node, matches_terms
-from .nodes import NodeSet, NodeTable
+
+if t.TYPE_CHECKING:
+    from .nodes import NodeSet, NodeTable
 
 
 def nodes_of_term(term: NodeTerm, table: NodeTable, *, with_fields: bool = True) -> NodeSet:

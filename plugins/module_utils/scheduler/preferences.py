@@ -16,11 +16,13 @@ from dataclasses import dataclass
 
 from ..model.objects import NodeTerm, Pod, PodTerm, SpreadConstraint
 from .framework import PodInfo, pod_key
-from .index import Index
 from .node_affinity import nodes_of_term
 from .nodes import NodeSet
 from .pod_topology_spread import SOFT, Constraint, spread_terms
 from .selector_index import Counts, SelectorCount, SelectorIndex
+
+if t.TYPE_CHECKING:
+    from .index import Index
 
 WeightedNodeTerm = tuple[int, NodeTerm]
 

@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 from ansible_collections.virt.placement.plugins.module_utils.kinds.registry import (
     has_vmis,
 )
-from ansible_collections.virt.placement.plugins.module_utils.kinds.virtual_machine import VMI
+from ansible_collections.virt.placement.plugins.module_utils.kinds.vmi import VMI
 
 from .content import (
     VERDICTS,

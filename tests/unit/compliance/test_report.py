@@ -12,7 +12,7 @@ import pytest
 
 from ansible_collections.virt.placement.plugins.module_utils.flows import placement_info as report
 from ansible_collections.virt.placement.plugins.module_utils.flows import rules_info
-from ansible_collections.virt.placement.plugins.module_utils.kinds.virtual_machine import VMIS
+from ansible_collections.virt.placement.plugins.module_utils.kinds.vmi import VMIS
 from ansible_collections.virt.placement.plugins.module_utils.maintenance.mark import (
     MaintenancePhase,
     Mark,

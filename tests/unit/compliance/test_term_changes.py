@@ -9,9 +9,9 @@ import typing as t
 from ansible_collections.virt.placement.plugins.module_utils.compliance.terms import (
     term_changes,
 )
-from ansible_collections.virt.placement.plugins.module_utils.interface.results import writes_result
 from ansible_collections.virt.placement.plugins.module_utils.model.snapshot import Workload
 from ansible_collections.virt.placement.plugins.module_utils.model.topology import Topology
+from ansible_collections.virt.placement.plugins.module_utils.model.write import writes_result
 from tests.unit.rules.builders import applied, plan, snapshot, vm, workload
 
 Object = dict[str, t.Any]

@@ -17,7 +17,7 @@ from ansible_collections.virt.placement.plugins.module_utils.model.plan import P
 from ansible_collections.virt.placement.plugins.module_utils.planning.simulation import (
     ClusterSimulation,
 )
-from ansible_collections.virt.placement.plugins.module_utils.rollout.not_moved import (
+from ansible_collections.virt.placement.plugins.module_utils.rollout.not_enforced import (
     well_placed,
     why_tied,
 )

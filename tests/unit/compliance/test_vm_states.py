@@ -10,8 +10,8 @@ import pytest
 
 from ansible_collections.virt.placement.plugins.module_utils.kinds.virtual_machine import (
     VIRTUAL_MACHINE,
-    VMIS,
 )
+from ansible_collections.virt.placement.plugins.module_utils.kinds.vmi import VMIS
 from ansible_collections.virt.placement.plugins.module_utils.model.snapshot import Unreadable
 from ansible_collections.virt.placement.plugins.plugin_utils.report.markdown import markdown_text
 from ansible_collections.virt.placement.plugins.plugin_utils.report.page import html_page

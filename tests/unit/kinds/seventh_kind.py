@@ -32,7 +32,7 @@ from ansible_collections.virt.placement.plugins.module_utils.model.plan import M
 from ansible_collections.virt.placement.plugins.module_utils.model.snapshot import Snapshot
 from ansible_collections.virt.placement.plugins.module_utils.moves.move import MoveRecord
 from ansible_collections.virt.placement.plugins.module_utils.moves.observe import Observer
-from ansible_collections.virt.placement.plugins.module_utils.moves.send import needed_rights
+from ansible_collections.virt.placement.plugins.module_utils.moves.rights import needed_rights
 from ansible_collections.virt.placement.plugins.module_utils.repository.documents import Document
 from ansible_collections.virt.placement.plugins.module_utils.repository.manifests import (
     read_manifests,

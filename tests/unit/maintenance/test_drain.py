@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import functools
 import typing as t
 from dataclasses import replace
 from types import SimpleNamespace
@@ -28,6 +29,7 @@ from ansible_collections.virt.placement.plugins.module_utils.model.json_pointer 
 from ansible_collections.virt.placement.plugins.module_utils.model.objects import Node, Owner
 from ansible_collections.virt.placement.plugins.module_utils.model.plan import Plan
 from ansible_collections.virt.placement.plugins.module_utils.model.snapshot import Snapshot
+from ansible_collections.virt.placement.plugins.module_utils.moves.reconcile import Reconciler
 from ansible_collections.virt.placement.plugins.module_utils.moves.reconciliation import (
     Reconciliation,
 )
@@ -63,6 +65,7 @@ class Drain(DrainSource):
         reconciler = SimpleNamespace(
             journal=SimpleNamespace(records=()), in_flight=(), failed=False, refused=()
         )
+        reconciler.goes_on = functools.partial(Reconciler.goes_on, t.cast(t.Any, reconciler))
         nodes = NodeDescriptions({"w1": {}}, "zone")
         now = Reconciliation(view, t.cast(t.Any, None), nodes, view.plan())
         goes_on = self.goes_on(view, t.cast(t.Any, reconciler), now)

@@ -10,13 +10,15 @@ from dataclasses import replace
 
 import pytest
 
-from ansible_collections.virt.placement.plugins.module_utils.maintenance.drain_plan import DrainView
+from ansible_collections.virt.placement.plugins.module_utils.maintenance.drain_plan import (
+    ATTEMPTS,
+    DrainView,
+)
+from ansible_collections.virt.placement.plugins.module_utils.maintenance.drain_report import (
+    what_is_left,
+)
 from ansible_collections.virt.placement.plugins.module_utils.maintenance.drain_state import (
     DrainState,
-)
-from ansible_collections.virt.placement.plugins.module_utils.maintenance.left_over import (
-    ATTEMPTS,
-    what_is_left,
 )
 from ansible_collections.virt.placement.plugins.module_utils.model.manifests import (
     pod_from_manifest,
@@ -44,7 +46,7 @@ from ansible_collections.virt.placement.plugins.module_utils.moves.journal impor
     digest,
 )
 from ansible_collections.virt.placement.plugins.module_utils.moves.move import MoveRecord
-from ansible_collections.virt.placement.plugins.module_utils.moves.reconciliation import Wait
+from ansible_collections.virt.placement.plugins.module_utils.moves.move_source import Wait
 from tests.support import facts
 
 JSON = dict[str, t.Any]

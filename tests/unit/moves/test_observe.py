@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import pytest
 
-from ansible_collections.virt.placement.plugins.module_utils.kinds.virtual_machine import VMI
+from ansible_collections.virt.placement.plugins.module_utils.kinds.vmi import VMI
 from ansible_collections.virt.placement.plugins.module_utils.model.objects import Ref
 from ansible_collections.virt.placement.plugins.module_utils.model.obstacle import Obstacle
 from ansible_collections.virt.placement.plugins.module_utils.model.plan import Method

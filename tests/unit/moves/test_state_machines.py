@@ -234,6 +234,11 @@ class TestMigrate:
         seen = Observation(replace(instance("w2"), pod=there), migration=migration("Running"))
         step = migrate.advance(BEGUN, seen, 10 + 429, SETTINGS)
         assert (step.request, step.ended, step.record.phase) == (None, None, BEGUN.phase)
+        late = "its guest runs on node w2 already, and its migration has not ended: virt-controller ends it"
+        assert step.record.note == late
+        lost = migrate.advance(BEGUN, seen, 10 + 430, SETTINGS)
+        assert lost.record.phase is Phase.GIVEN_UP
+        assert lost.record.note.endswith("its migration has not ended: look at virt-controller")
 
     def test_guest_that_is_being_copied_has_not_arrived(self) -> None:
         source = Observation(instance(), migration=migration("Running"))

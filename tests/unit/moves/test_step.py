@@ -40,7 +40,6 @@ from ansible_collections.virt.placement.plugins.module_utils.model.objects impor
 from ansible_collections.virt.placement.plugins.module_utils.model.plan import Method
 from ansible_collections.virt.placement.plugins.module_utils.moves import (
     context,
-    reminder,
     takeover,
     watch,
 )
@@ -548,7 +547,7 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(watch, "STEP_SECONDS", 1.0)
     monkeypatch.setattr(watch, "REPORT_AFTER", 0.2)
     monkeypatch.setattr(watch, "READINGS", 0.0)
-    monkeypatch.setattr(reminder, "REMIND_AFTER", 1.0)
+    monkeypatch.setattr(steps, "REMIND_AFTER", 1.0)
     monkeypatch.setattr(leader, "LOOK_EVERY", 0.2)
     monkeypatch.setattr(leader, "STALE_AFTER", 1.0)
 
@@ -650,7 +649,7 @@ def test_reminder_has_the_times_when_the_waits_began(monkeypatch: pytest.MonkeyP
         MoveRecord(ref, f"u{x}", ref, Method.MIGRATE, "w1", 1, 500.0 + x, note="it is Running")
         for x in (30, 0, 10, 20, 40)
     ]
-    reminds = reminder.Reminder(state, lines)
+    reminds = steps.Reminder(state, lines)
     reminds.remind(159.0, 600.0, records, "soaking")
     assert lines.lines == []
     reminds.remind(160.0, 600.0, records, "soaking")
@@ -666,7 +665,7 @@ def test_reminder_has_the_times_when_the_waits_began(monkeypatch: pytest.MonkeyP
 
 def test_outage_is_named_each_minute() -> None:
     state, lines = RunState(failing_since=10.0), StepReport()
-    reminds = reminder.Reminder(state, lines)
+    reminds = steps.Reminder(state, lines)
     error = Unreachable(ApiRequest("GET", "/api/v1/nodes"), "refused")
     reminds.remind_of_outage(10.0, error, begins=True)
     assert lines.lines == []
@@ -678,7 +677,7 @@ def test_outage_is_named_each_minute() -> None:
 
 def test_run_that_prints_lines_needs_no_reminder() -> None:
     state, lines = RunState(), StepReport()
-    reminds = reminder.Reminder(state, lines)
+    reminds = steps.Reminder(state, lines)
     for elapsed in range(0, 600, 30):
         lines.lines.append("[1/9] migrating")
         reminds.remind(float(elapsed), 0.0, (), "soaking")

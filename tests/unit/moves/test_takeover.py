@@ -23,11 +23,11 @@ from ansible_collections.virt.placement.plugins.module_utils.moves.move import (
     Outcome,
     Phase,
 )
+from ansible_collections.virt.placement.plugins.module_utils.moves.rights import needed_rights
 from ansible_collections.virt.placement.plugins.module_utils.moves.run_options import (
     after_end,
     why_defer,
 )
-from ansible_collections.virt.placement.plugins.module_utils.moves.send import needed_rights
 from tests.support.api_server import ApiServer, Reply, answer, status
 from tests.unit.moves.test_gates import NOON, parameters
 

@@ -12,7 +12,6 @@ import pytest
 from ansible_collections.virt.placement.plugins.module_utils.model.obstacle import Obstacle
 from ansible_collections.virt.placement.plugins.module_utils.model.plan import NOT_IN_PLAN
 from ansible_collections.virt.placement.plugins.module_utils.moves.state import RunState, StepResult
-from ansible_collections.virt.placement.plugins.module_utils.moves.window import outside_of
 from ansible_collections.virt.placement.plugins.module_utils.rollout.not_moved import entries
 from tests.unit.moves.test_gates import parameters
 
@@ -78,8 +77,9 @@ def test_reason_why_a_run_began_no_more_is_named_without_a_deferred_move() -> No
 
 
 def test_window_that_is_closed_says_when_it_opens() -> None:
-    stop = outside_of(parameters(window=WINDOW).window)
-    result = ended(deferred=[move("web")], stop=stop)
+    window = parameters(window=WINDOW).window
+    assert window is not None
+    result = ended(deferred=[move("web")], stop=window.outside)
     assert texts(result, "next", window=WINDOW) == [
         "launch the same job again for what was deferred in the window, which opens next on Thu"
         " 1970-01-01 at 22:00 UTC"

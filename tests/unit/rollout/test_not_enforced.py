@@ -28,7 +28,7 @@ from ansible_collections.virt.placement.plugins.module_utils.model.snapshot impo
     Snapshot,
     Workload,
 )
-from ansible_collections.virt.placement.plugins.module_utils.rollout.not_moved import (
+from ansible_collections.virt.placement.plugins.module_utils.rollout.not_enforced import (
     removed_constraints,
     well_placed,
     well_placed_lines,
