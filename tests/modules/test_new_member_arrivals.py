@@ -242,7 +242,7 @@ def required(what: str, terms: list[Object]) -> Object:
 
 OWN = '{"version":1,"uid":"name:NAME","rules":{'
 ODD: t.Mapping[str, tuple[Object, Object]] = {
-    "labels": ({"labels": {f"l{number}": "x" * 60 for number in range(5000)}}, {}),
+    "labels": ({"labels": {f"l{number}": "x" * 60 for number in range(2000)}}, {}),
     "annotations": ({"annotations": {"other": "'\"\\\n\t\x01\u2028" * 20_000}}, {}),
     "forged rule": (
         {"annotations": {RULES: f'{OWN}"arrivals/default/pin":{{}}}},"created":[]}}'}},
@@ -260,14 +260,14 @@ ODD: t.Mapping[str, tuple[Object, Object]] = {
         },
         {},
     ),
-    "node terms": ({}, required("nodeAffinity", [node_term(number) for number in range(4000)])),
-    "pod affinity": ({}, required("podAffinity", [pod_term(number) for number in range(4000)])),
-    "pod anti-affinity": ({}, required("podAntiAffinity", [pod_term(x) for x in range(4000)])),
+    "node terms": ({}, required("nodeAffinity", [node_term(number) for number in range(1500)])),
+    "pod affinity": ({}, required("podAffinity", [pod_term(number) for number in range(1500)])),
+    "pod anti-affinity": ({}, required("podAntiAffinity", [pod_term(x) for x in range(1500)])),
     "tolerations": (
         {},
         {
             "placement": {
-                "tolerations": [{"key": f"k{x}", "operator": "Exists"} for x in range(10_000)]
+                "tolerations": [{"key": f"k{x}", "operator": "Exists"} for x in range(4000)]
             }
         },
     ),

@@ -42,6 +42,7 @@ from ansible_collections.virt.placement.plugins.module_utils.model.rule import (
     WorkloadSelector,
 )
 from ansible_collections.virt.placement.plugins.module_utils.model.snapshot import Workload
+from ansible_collections.virt.placement.plugins.module_utils.new_members import plan
 from ansible_collections.virt.placement.plugins.module_utils.new_members.members import (
     NewMember,
     NewMembers,
@@ -733,6 +734,26 @@ def test_object_that_the_policy_cannot_read_is_created(ground: Ground) -> None:
         assert zones(ground.created(namespace, vm)) == []
 
 
+@pytest.mark.tour
+def test_policy_is_planned_where_the_api_server_serves_the_kind(ground: Ground) -> None:
+    """Since Kubernetes 1.36; before, a warning is."""
+    version = ground.api.get("/version")
+    release = (int(version["major"]), int(version["minor"].rstrip("+")))
+    served = {
+        x["kind"] for x in ground.api.get("/apis/admissionregistration.k8s.io/v1")["resources"]
+    }
+    empty = snapshot(namespaces=(Namespace("shop"),))
+    empty = replace(empty, platform=replace(empty.platform, kubernetes=release))
+    request = RulesRequest("shop", "default", parsed([PIN]))
+    planned = plan.mutating(request, empty, None)
+    assert bool(planned.manifests) is ("MutatingAdmissionPolicy" in served)
+    if planned.why_none is not None:
+        assert planned.why_none.advice == "Set new_members to warn."
+    warned = plan.warning(request, empty, None)
+    assert bool(warned.manifests) is ("ValidatingAdmissionPolicy" in served)
+
+
+@pytest.mark.tour
 def test_warning_names_the_rule_set(ground: Ground) -> None:
     namespace = "warned"
     ground.namespace(namespace)
