@@ -70,7 +70,7 @@ class Copy:
 
     def __init__(self, root: Path) -> None:
         self.root = root
-        left_out = shutil.ignore_patterns("exports", "*.json", "pytest_plugin.py")
+        left_out = shutil.ignore_patterns("exports", "*.json", "pytest_plugin.py", "__pycache__")
         for folder in (
             "plugins",
             "dev",
