@@ -264,6 +264,7 @@ options:
       - The option is about the rules of the task. With V(none) they are taken out of a policy that has them. Rules that
         are not listed stay in it, unless O(prune=true). With O(state=absent) rules leave it, too, and a policy without
         rules is deleted. A rule that rests stays in it without its terms.
+      - With O(state=reverted) the policy is deleted, since it may have rules that the last change added.
       - The policy is written before the workloads, and changes nothing of those that exist. It is for creations alone,
         so that it never brings back what was removed. A creation that it cannot serve is not refused.
       - A rule with terms that depend on the names, selectors or number of its workloads is in no policy. RV(outcome)
@@ -700,7 +701,7 @@ outcome:
       V(not_covered) for rules that no policy can write, V(policy_not_written) where the right to write policies is
       missing, and V(policy_unknown) where rules go and policies that may have them cannot be read.
     - C(next) is V(held) where a rollout has to end a hold, and V(policies_writer) where the right to write policies is
-      missing.
+      missing. With O(state=reverted) it is V(policy_rules_removed) for rules to write again with O(new_members).
   returned: always, unless the input is refused
   type: dict
   sample:

@@ -745,11 +745,11 @@ def test_policy_is_planned_where_the_api_server_serves_the_kind(ground: Ground) 
     empty = snapshot(namespaces=(Namespace("shop"),))
     empty = replace(empty, platform=replace(empty.platform, kubernetes=release))
     request = RulesRequest("shop", "default", parsed([PIN]))
-    planned = plan.mutating(request, empty, None)
+    planned = plan.plan_policies(replace(request, new_members="policy"), empty)
     assert bool(planned.manifests) is ("MutatingAdmissionPolicy" in served)
     if planned.why_none is not None:
         assert planned.why_none.advice == "Set new_members to warn."
-    warned = plan.warning(request, empty, None)
+    warned = plan.plan_policies(replace(request, new_members="warn"), empty)
     assert bool(warned.manifests) is ("ValidatingAdmissionPolicy" in served)
 
 

@@ -199,14 +199,14 @@ def test_lease_and_memory_by_name(
 
 
 def test_roles_are_what_a_user_applies(plain: Sandbox) -> None:
-    """As `kubectl apply -f rbac/` does: five ClusterRoles and two Roles, no wildcard in any."""
+    """As `kubectl apply -f rbac/` does: six ClusterRoles and two Roles, no wildcard in any."""
     roles: list[dict[str, t.Any]] = [
         role
         for kind in ("ClusterRole", "Role")
         for role in plain.api.list(plain.api.path(kind))
         if role["metadata"]["name"].startswith("virt-placement-")
     ]
-    assert len(roles) == 7
+    assert len(roles) == 8
     for role in roles:
         for rule in role["rules"]:
             assert "*" not in rule["verbs"] + rule["resources"] + rule["apiGroups"]

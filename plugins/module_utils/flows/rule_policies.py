@@ -58,7 +58,7 @@ def policies_result(written: WrittenPolicies, mode: str) -> dict[str, JSON]:
 
 
 def policy_entries(
-    written: WrittenPolicies, mode: str, *, check: bool
+    written: WrittenPolicies, mode: str, *, check: bool, restores: bool
 ) -> tuple[list[Entry], list[Entry], list[Entry]]:
     """What was written for workloads that are created later, what was not, and what is left to be done, for people."""
     plan = written.plan
@@ -77,6 +77,12 @@ def policy_entries(
         why_unknown = "; ".join(plan.unread) or str(plan.why_none)
         text = f"unknown whether a policy gives these rules to workloads that are created later: {why_unknown}"
         skipped.append(Entry("policy_unknown", text))
+    if plan.removed and restores:
+        names = tuple(rule.name for rule in plan.removed)
+        text = (
+            "an undo takes all rules out of the policy; to put these back: rules with new_members"
+        )
+        following.append(Entry("policy_rules_removed", text, names))
     return _done(written, check), skipped, following
 
 

@@ -140,7 +140,9 @@ def entries(
         done, skipped = [*done, *restored], [*skipped, *left]
     elif not (done or skipped or written.policies.done or written.policies.refused):
         done = [Entry("unchanged", "rules: nothing to change, all of them are written already")]
-    more_done, more_skipped, following = policy_entries(written.policies, new_members, check=check)
+    more_done, more_skipped, following = policy_entries(
+        written.policies, new_members, check=check, restores=state in RESTORATIONS
+    )
     done, skipped = [*more_done, *done], [*skipped, *more_skipped]
     if written.is_refused:
         done = [Entry("none_written", f"rules: none {'would be' if check else 'was'} written")]

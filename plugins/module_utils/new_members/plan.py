@@ -14,7 +14,7 @@ from ..model.obstacle import NO_POLICY, Obstacle
 from ..model.rule import Rule
 from ..model.snapshot import Snapshot
 from ..rules.policy_plan import NONE, POLICY, PolicyPlan, policy_writes
-from ..rules.rules_request import RulesRequest
+from ..rules.rules_request import STATES, RulesRequest
 from .members import new_members, stand_ins_of_names
 from .policy import mutating_policy, warning_policy, why_no_policy
 from .stored import rules_of_policy, rules_text
@@ -85,7 +85,10 @@ def _with_rules(metadata: JSON, rules: t.Iterable[Rule]) -> JSON:
 
 
 def _rules_after(request: RulesRequest, stored: t.Iterable[Rule]) -> list[Rule]:
-    """The rules of the policy after the request: those that it lists, and others that the policy has."""
+    """The rules of the policy after the request: those that it lists, and others that the policy has. None after an
+    undo: which of them the last change has added is not known where no workload has them."""
+    if request.state not in STATES:
+        return []
     listed = {rule.id for rule in request.rules}
     after = {rule.id: rule for rule in stored if not request.prune}
     if request.state != "present" or request.new_members == NONE:

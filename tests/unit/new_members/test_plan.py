@@ -179,6 +179,12 @@ def test_task_without_the_option_takes_its_rules_out() -> None:
         assert [rule.name for rule in gone.removed] == ["one", "two"]
 
 
+def test_undo_leaves_no_policy_that_may_bring_a_rule_back() -> None:
+    gone = planned(present=planned(ONE, TWO), state="reverted", new_members="none")
+    assert written(gone) == [f"{MAP}Binding deleted", f"{MAP} deleted"]
+    assert [rule.name for rule in gone.removed] == ["one", "two"]
+
+
 def test_removal_of_a_rule_leaves_a_warning_a_warning() -> None:
     warning = planned(ONE, TWO, new_members="warn")
     left = planned({"name": "one"}, present=warning, state="absent", new_members="policy")
