@@ -534,6 +534,26 @@ resting_rules:
     - rule: shop/default/web-one-per-zone
       type: keep_apart
       workloads: 3
+new_members:
+  description:
+    - How workloads that are created later get each rule of the selected workloads. The policies are those that
+      M(virt.placement.rules) writes with O(virt.placement.rules#module:new_members).
+  returned: success
+  type: list
+  elements: dict
+  contains:
+    rule:
+      description: The rule, as namespace, rule set and name.
+      type: str
+    new_members:
+      description:
+        - V(policy) where a policy of the API server writes the rule to them, V(warn) where one warns of them, V(none)
+          where they have no rule until rules are written again.
+        - V(unknown) where the policies cannot be read, or another client changed the policy.
+      type: str
+  sample:
+    - rule: shop/default/web-one-per-zone
+      new_members: policy
 problems:
   description: What fails a verification, by state, with the texts that the roles print.
   returned: success

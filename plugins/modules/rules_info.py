@@ -108,6 +108,12 @@ rules:
         - Whether workloads have the rule with C(enabled=false), so that they have none of its terms. After an
           interrupted change these may be some of its workloads, see RV(rules[].workloads[].resting).
       type: bool
+    new_members:
+      description:
+        - How workloads that are created later get the rule. V(policy) where a policy of the API server writes it to
+          them, V(warn) where one warns of them, V(none) where they have no rule until rules are written again.
+        - V(unknown) where the policies cannot be read, or another client changed the policy.
+      type: str
     terms:
       description: The terms of the rule on its workloads, in words.
       type: list
@@ -180,6 +186,7 @@ rules:
       preferred: false
       resting: false
       since: "2026-03-02T21:14:09Z"
+      new_members: none
       terms: [pod anti-affinity over zone to vmi.kubevirt.io/id In (db1)]
       enforced: false
       violated: true

@@ -26,10 +26,12 @@ from ..model.kinds import INSTANCE_LISTS
 from ..model.objects import Node, Ref
 from ..model.plan import Method
 from ..model.rendering import as_json, columns, listed, one_line, plural, table_text
+from ..model.rule import RuleId
 from ..model.snapshot import Snapshot, Workload, unreadable_texts
 from ..model.topology import Topology, UndeclaredKey
 from ..model.verdict import UNCOUNTED, InstanceVerdict, RuleVerdict, Verdict, Verdicts
 from ..planning.moves_needed import moves_needed
+from ..rules.registry import COVERAGE
 from ..view.selection import look_up, question_of, without_missing
 from ..view.view import view_of
 
@@ -65,6 +67,10 @@ def run(module: AnsibleModule, api: ApiClient) -> dict[str, t.Any]:
     kept = kept_by_label(verdicts, snapshot)
     reader = snapshot.derived(DeclaredReader)
     resting = resting_rules(filter(lambda x: selected.covers(x.ref), snapshot.workloads), reader)
+    coverage = _coverage(filter(lambda x: selected.covers(x.ref), snapshot.workloads), snapshot)
+    new = [*_covered(coverage)]
+    if any(coverage.values()):
+        new += [f"unknown: {text}" for text in unreadable_texts(snapshot.policy_gaps)]
     states = vm_states(snapshot, selected.covers)
     findings = lint(snapshot, **options)
     warn_once(module.warn, findings)
@@ -75,9 +81,10 @@ def run(module: AnsibleModule, api: ApiClient) -> dict[str, t.Any]:
         **(NO_VMS if details == "summary" else states).as_json(),
         "do_not_move": [{**_in_short(instance), "reason": why} for instance, why in kept],
         "resting_rules": resting,
+        **coverage,
         "findings": [finding.as_json() for finding in findings],
         "permission_gaps": as_json(verdicts.unreadable),
-        "table": table(verdicts, snapshot.nodes, shown_keys, kept, resting, states),
+        "table": table(verdicts, snapshot.nodes, shown_keys, kept, resting, states, new),
         "problems": as_json(tuple(problems(verdicts, findings, only))),
         **entries(verdicts, findings, states, resting, gone),
     }
@@ -239,6 +246,22 @@ def resting_rules(workloads: t.Iterable[Workload], reader: DeclaredReader) -> li
     ]
 
 
+Coverage = t.Mapping[str, list[dict[str, JSON]]]
+"""For each field of a rule that a capability adds: its value for each rule."""
+
+
+def _coverage(workloads: t.Iterable[Workload], snapshot: Snapshot) -> Coverage:
+    """How workloads that are created later get the rules of these ones."""
+    reader = snapshot.derived(DeclaredReader)
+    declared = [reader.declared(workload) for workload in workloads]
+    names = sorted({x for each in declared for x in (*(y.rule for y in each.rules), *each.resting)})
+    found: dict[str, list[dict[str, JSON]]] = {}
+    for field, make in COVERAGE.items():
+        covered = make()(snapshot)
+        found[field] = [{"rule": one_line(x), field: covered(RuleId.parse(x))} for x in names]
+    return found
+
+
 def column_keys(names: t.Sequence[str], topology: Topology) -> dict[str, str]:
     """The label key of each column, by its heading. Raises InvalidInput for a name that is not declared."""
     keys: dict[str, str] = {}
@@ -260,6 +283,7 @@ def table(
     kept: Kept = (),
     resting: t.Sequence[t.Mapping[str, JSON]] = (),
     states: VmStates = NO_VMS,
+    of_new_members: t.Iterable[str] = (),
 ) -> str:
     """The domains of each node, the node and its instances, then a line for each problem. `shown`: heading to label
     key."""
@@ -280,7 +304,8 @@ def table(
         rows.append((*("-" for _key in keys), "(no node)", _runs(by_node[""])))
     by_name = sorted(nodes, key=lambda node: node.name)
     maintenance = [f"maintenance: {text}" for node in by_name if (text := _maintenance(node))]
-    lines = [*maintenance, *_kept(kept), *states.lines(), *_resting(resting), *_problems(verdicts)]
+    lines = [*maintenance, *_kept(kept), *states.lines(), *_resting(resting)]
+    lines += [*of_new_members, *_problems(verdicts)]
     return table_text([*columns(rows), *lines])
 
 
@@ -326,6 +351,22 @@ def _resting(rules: t.Iterable[t.Mapping[str, JSON]]) -> t.Iterator[str]:
     for rule in rules:
         workloads = plural(rule["workloads"], "workload")
         yield f"not verified: rule {rule['rule']} ({rule['type']}, {workloads}) is not enabled"
+
+
+_COVERED = {
+    "policy": "get {} by a policy when they are created",
+    "warn": "warn when they are created without {}",
+    "unknown": "whether a policy gives them {} is unknown",
+}
+
+
+def _covered(coverage: Coverage) -> t.Iterator[str]:
+    for field, entries_of_rules in coverage.items():
+        for value, text in _COVERED.items():
+            names = [x["rule"] for x in entries_of_rules if x[field] == value]
+            if names:
+                rules = f"{'rule' if len(names) == 1 else 'rules'} {listed(names, _NAMED)}"
+                yield f"{field.replace('_', ' ')}: {text.format(rules)}"
 
 
 def _problems(verdicts: Verdicts) -> t.Iterator[str]:

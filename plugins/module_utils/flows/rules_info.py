@@ -10,6 +10,7 @@ from collections import Counter, defaultdict
 from dataclasses import dataclass, field
 
 from ..api.client import ApiClient
+from ..cluster.read_policies import with_policies
 from ..cluster.reading import ReadScope, read_snapshot
 from ..cluster.refusals import with_refused_workloads
 from ..compliance.declared import DeclaredReader, RuleTerms
@@ -28,6 +29,7 @@ from ..model.verdict import RuleVerdict, Verdict, Verdicts
 from ..rules.ownership import UnreadableAnnotation
 from ..rules.ownership_index import OwnershipIndex
 from ..rules.record import read_undo_record
+from ..rules.registry import COVERAGE
 from ..rules.stored_rules import StoredRules
 from ..view.selection import look_up, question_of
 from ..view.view import view_of
@@ -43,6 +45,7 @@ def run(module: AnsibleModule, api: ApiClient) -> dict[str, t.Any]:
     query = question_of(params["namespaces"], params["workloads"], params["exclude_namespaces"])
     scope = ReadScope(namespaces=query.read, migrations="", volumes="claimed")
     snapshot = with_refused_workloads(api, read_snapshot(api, scope))
+    snapshot = with_policies(api, snapshot, query.read, query.excluded)
     selected = look_up(query, snapshot)
     verdicts = judge(
         snapshot, topology=topology, workloads=selected.workloads, namespaces=selected.namespaces
@@ -52,18 +55,20 @@ def run(module: AnsibleModule, api: ApiClient) -> dict[str, t.Any]:
     gaps = [*verdicts.unreadable, *_damaged(workloads, reader)]
     warn_unreadable(module.warn, gaps)
     stored = StoredRules(OwnershipIndex.of(view_of(snapshot)), snapshot)
+    coverage = {name: make()(snapshot) for name, make in COVERAGE.items()}
     rules = []
     for rule, parts in sorted(_rules_of(workloads, verdicts, reader).items()):
         lists = ("nodes", "pods", VMIS)  # that the instances of a rule are found in
         known = not any(snapshot.why_unreadable(name, rule.namespace) for name in lists)
         entry = _rule(rule, parts, stored, topology, known=known)
+        entry |= {name: covered(rule) for name, covered in coverage.items()}
         if params["declarations"]:
             entry["declaration"] = stored.declaration(rule, topology)
         rules.append(entry)
     return {
         "rules": rules,
         "permission_gaps": as_json(tuple(gaps)),
-        "table": rule_table(rules, gaps),
+        "table": rule_table(rules, [*gaps, *(snapshot.policy_gaps if rules else ())]),
         **({"declarations_yaml": declarations_yaml(rules)} if params["declarations"] else {}),
         **entries(rules, complete=not gaps),
     }

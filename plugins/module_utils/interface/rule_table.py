@@ -19,13 +19,16 @@ NAMED = 5
 
 def rule_table(rules: t.Sequence[Rule], gaps: t.Iterable[Unreadable] = ()) -> str:
     """A line for each rule, and one for each of what could not be read: workloads there may have other rules."""
-    rows = [("RULE", "TYPE", "STATE", "SINCE", "WORKLOADS")]
+    shows_new = any(rule.get("new_members", "none") != "none" for rule in rules)
+    heading = ("NEW MEMBERS",) if shows_new else ()
+    rows = [("RULE", "TYPE", "STATE", "SINCE", *heading, "WORKLOADS")]
     for rule in rules:
         names = [workload["name"] for workload in rule["workloads"]]
         kind = f"{rule['type'] or '-'}{', preferred' if rule['preferred'] else ''}"
         name = f"{rule['namespace']}/{rule['rule_set']}/{rule['name']}"
         since = str(rule["since"] or "")[: len("2026-03-02")]
-        rows.append((name, kind, state_of(rule), since, listed(names, NAMED)))
+        new = (rule["new_members"],) if shows_new else ()
+        rows.append((name, kind, state_of(rule), since, *new, listed(names, NAMED)))
     unknown = [f"unknown: {text}" for text in unreadable_texts(gaps)]
     lines = columns(rows) if rules else [] if unknown else ["no rules"]
     return table_text([*lines, *unknown])

@@ -67,13 +67,19 @@ def coverage(snapshot: Snapshot) -> t.Callable[[RuleId], str]:
         if rules is None or _is_changed(policy):
             unknown.add((policy.namespace, policy.rule_set))
             continue
-        members = new_members(rules, snapshot).members
-        covered |= {x.rule: "policy" if policy.mutates else "warn" for x in members}
+        written = {member.rule for member in new_members(rules, snapshot).members}
+        otherwise = "unknown" if _lacks_lists(snapshot, policy) else "none"
+        how = "policy" if policy.mutates else "warn"
+        covered |= {x.id: how if x.id in written else otherwise for x in rules}
     if snapshot.policies is None:
         return lambda rule: "unknown"
     return lambda rule: covered.get(
         rule, "unknown" if (rule.namespace, rule.rule_set) in unknown else "none"
     )
+
+
+def _lacks_lists(cluster: Snapshot, policy: AdmissionPolicy) -> bool:
+    return any(gap.namespace in ("", policy.namespace) for gap in cluster.unreadable)
 
 
 def _rules_of(policy: AdmissionPolicy) -> tuple[Rule, ...] | None:
@@ -124,7 +130,7 @@ def _of_no_rule(
     policy: AdmissionPolicy, cluster: Snapshot, carried: _Carried
 ) -> t.Sequence[Finding]:
     """A policy of which nothing else is left. One about workloads that do not exist yet is none."""
-    if any(gap.namespace in ("", policy.namespace) for gap in cluster.unreadable):
+    if _lacks_lists(cluster, policy):
         return ()
     seen = f"there is no namespace {policy.namespace}"
     if policy.namespace in cluster.namespaces_by_name:

@@ -9,6 +9,7 @@ import typing as t
 from ..holds import write as holds
 
 if t.TYPE_CHECKING:
+    from ..model.rule import RuleId
     from ..model.snapshot import Snapshot
     from .policy_plan import PolicyPlan
     from .rules_plan import Restoration
@@ -29,6 +30,12 @@ def _policies() -> PlanPolicies:
     return plan_policies
 
 
+def _coverage() -> t.Callable[[Snapshot], t.Callable[[RuleId], str]]:
+    from ..new_members.findings import coverage
+
+    return coverage
+
+
 HOLDS = {
     "hold": holds.HOLDING,
 }
@@ -46,3 +53,8 @@ NEW_MEMBERS = {
 }
 """What workloads that are created later get of the rules of a set. Imported where a task asks for it, or where a set
 has policies."""
+
+COVERAGE = {
+    "new_members": _coverage,
+}
+"""Fields of a rule in results, and what says them: how workloads that are created later get it."""

@@ -130,6 +130,8 @@ class Content:
     """What could not be read."""
     resting: tuple[str, ...]
     """Rules that are not enabled, with their types."""
+    new_members: tuple[str, ...]
+    """How workloads that are created later get each rule, where they do or that is unknown."""
     fewest_moves: int | None
     """So many moves are needed at least; None where that is not known, or no moves help."""
     drill: DrillContent | None = None

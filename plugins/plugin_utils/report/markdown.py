@@ -126,6 +126,7 @@ def _rules(content: Content) -> list[str]:
             )
         )
     resting = [f"* not enabled, so not verified: {code(rule)}" for rule in content.resting[:ROWS]]
+    resting += [f"* new members: {code(rule)}" for rule in content.new_members[:ROWS]]
     if not rows and not resting:
         return []
     named = [f"zone {code(zone)}" if zone else "no zone" for zone in zones]

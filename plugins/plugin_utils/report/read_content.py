@@ -83,6 +83,11 @@ def read_content(
             for gap in result.maps("permission_gaps")
         ),
         resting=_resting(result),
+        new_members=tuple(
+            f"{rule.text('rule')}: {rule.text('new_members')}"
+            for rule in (result.maps("new_members") if result.has("new_members") else ())
+            if rule.text("new_members") != "none"
+        ),
         fewest_moves=_fewest_moves(summary),
         drill=read_drills,
         moves=moves,

@@ -73,6 +73,7 @@ def test_rule_is_not_enforced_where_its_instances_could_not_be_read(
     gaps = tuple(Unreadable(resources[name], "shop", "list", "forbidden") for name in lists)
     snapshot = cluster.snapshot(unreadable=gaps, **lists)
     monkeypatch.setattr(rules_info, "read_snapshot", lambda *_args: snapshot)
+    monkeypatch.setattr(rules_info, "with_policies", lambda _api, snapshot, *_args: snapshot)
     options = {"namespaces": ["shop"], "workloads": None, "exclude_namespaces": []}
     others = {"declarations": False, "topology_keys": {}, "cluster_uid": None}
     module = mock.Mock(params={**options, **others})

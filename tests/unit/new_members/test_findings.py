@@ -11,6 +11,8 @@ from dataclasses import replace
 
 import pytest
 
+from ansible_collections.virt.placement.plugins.module_utils.flows.placement_info import _covered
+from ansible_collections.virt.placement.plugins.module_utils.interface.rule_table import rule_table
 from ansible_collections.virt.placement.plugins.module_utils.lint.lint_input import lint_input_of
 from ansible_collections.virt.placement.plugins.module_utils.model.admission_policy import (
     AdmissionPolicy,
@@ -235,6 +237,27 @@ def test_rule_that_no_policy_can_write_is_not_covered() -> None:
     own = policies(apart, BY_NAME)
     covers = coverage(replace(cluster(), policies=own))
     assert (covers(ONE), covers(TWO)) == ("none", "policy")
+    gap = Unreadable("deployments.apps", "shop", "list", "forbidden")
+    covers = coverage(replace(cluster(), policies=own, unreadable=(gap,)))
+    assert (covers(ONE), covers(TWO)) == ("unknown", "policy")
+
+
+def test_tables_show_policies_only_where_there_are_some() -> None:
+    entry: dict[str, t.Any] = {"namespace": "shop", "rule_set": "default", "name": "one"}
+    entry |= {"type": "run_on", "preferred": False, "since": None, "workloads": []}
+    entry["enforced"] = True
+    for how in ("policy", "warn", "unknown"):
+        heading, line = rule_table([{**entry, "new_members": how}]).splitlines()
+        assert "NEW MEMBERS" in heading
+        assert f" {how}" in line
+    assert "NEW MEMBERS" not in rule_table([{**entry, "new_members": "none"}])
+    found = {"new_members": [{"rule": how, "new_members": how} for how in ("policy", "none")]}
+    lines = ["new members: get rule policy by a policy when they are created"]
+    assert list(_covered(found)) == lines
+    found = {"new_members": [{"rule": rule, "new_members": "unknown"} for rule in "ab"]}
+    assert list(_covered(found)) == [
+        "new members: whether a policy gives them rules a, b is unknown"
+    ]
 
 
 def test_sentences_end_with_a_full_stop() -> None:
