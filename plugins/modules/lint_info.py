@@ -93,6 +93,15 @@ options:
     description: The rule set, as in M(virt.placement.rules).
     type: str
     default: default
+  new_members:
+    description:
+      - With V(policy) or V(warn), return the policy for workloads that are created later as RV(new_members), so that a
+        repository can hold it. It is the one that M(virt.placement.rules) writes with the same O(rules).
+      - Without O(online) it is for Kubernetes of O(kubernetes_version), or for the newest one.
+    type: str
+    choices: [none, policy, warn]
+    default: none
+    version_added: 1.0.0
   kubernetes_version:
     description:
       - Version of Kubernetes on the cluster, for example V(1.34). With O(online) it is read.
@@ -325,6 +334,55 @@ rendered:
                       operator: In
                       values: [default-c1-pool1]
                 mismatchLabelKeys: [kubevirt.io/created-by]
+new_members:
+  description: The policy for workloads that are created later.
+  returned: with O(new_members) other than V(none), and O(rules)
+  type: dict
+  contains:
+    manifests:
+      description: The policy and its binding, as C(kubectl apply) takes them. Empty if no rule is for new workloads.
+      type: list
+      elements: dict
+    covered:
+      description: Names of the rules in it.
+      type: list
+      elements: str
+    not_covered:
+      description: Rules that no policy can write.
+      type: list
+      elements: dict
+      contains:
+        rule:
+          description: Name of the rule.
+          type: str
+        code:
+          description: Always V(not_covered).
+          type: str
+        reason:
+          description: Why no policy can write it.
+          type: str
+        advice:
+          description: What to do.
+          type: str
+    expected:
+      description: Workloads that O(rules) name and that are not among the input, or with O(online) not on the cluster.
+      type: list
+      elements: dict
+      contains:
+        kind:
+          description: Kind of the workload.
+          type: str
+        namespace:
+          description: Namespace of the workload.
+          type: str
+        name:
+          description: Name of the workload.
+          type: str
+  sample:
+    manifests: []
+    covered: [web-even]
+    not_covered: []
+    expected: []
 passed_over:
   description:
     - What was not checked, by reason. One warning has the numbers, except for V(no_placement).
@@ -455,6 +513,8 @@ from ansible_collections.virt.placement.plugins.module_utils.interface.runner im
     run_offline,
     run_task,
 )
+from ansible_collections.virt.placement.plugins.module_utils.rules.policy_plan import NONE
+from ansible_collections.virt.placement.plugins.module_utils.rules.registry import NEW_MEMBERS
 
 
 def main() -> None:
@@ -467,6 +527,11 @@ def main() -> None:
             namespace={"type": "str", "default": "default"},
             exclude_namespaces={"type": "list", "elements": "str", "default": []},
             rule_set={"type": "str", "default": "default"},
+            new_members={
+                "type": "str",
+                "default": NONE,
+                "choices": [NONE, *NEW_MEMBERS],
+            },
             kubernetes_version={"type": "str"},
             kubevirt_version={"type": "str"},
             online={"type": "bool", "default": False},

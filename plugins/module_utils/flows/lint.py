@@ -29,6 +29,7 @@ from ..repository.offline import (
     lint_rules,
     names_instance_type,
     not_served,
+    plan_of_policies,
     render,
     types_not_read,
     without_findings_of_rules,
@@ -36,8 +37,10 @@ from ..repository.offline import (
 from ..repository.offline_rules import checked_without_manifests
 from ..repository.unfilled import certain, restored, with_unknown_labels
 from ..rules.parse import Parsed, read_rules
+from ..rules.policy_plan import NONE, WrittenPolicies
 from ..view.label_input import assumed_node_labels, with_node_labels
 from .manifest_files import documents_in, documents_of
+from .rule_policies import policies_result
 
 if t.TYPE_CHECKING:
     from ansible.module_utils.basic import AnsibleModule
@@ -94,6 +97,7 @@ def _result(module: AnsibleModule, request: _LintRequest) -> dict[str, t.Any]:
             render(request.rules, manifests=request.manifests, platform=request.server_of_rules()),
             request.read.texts,
         ),
+        **request.policies(module.params["new_members"]),
         "passed_over": reasons_as_json(passed_over),
         "permission_gaps": as_json(gaps),
     }
@@ -142,6 +146,22 @@ class _LintRequest:
                 *self.read.findings,
             )
         )
+
+    def policies(self, new_members: str) -> dict[str, JSON]:
+        """The policy for workloads that are created later, as the module rules returns it. Raises InvalidInput where
+        there can be none."""
+        if new_members == NONE or not self.rules:
+            return {}
+        plan = plan_of_policies(
+            self.rules,
+            new_members,
+            manifests=self.manifests,
+            cluster=self.cluster,
+            platform=self.server_of_rules(),
+        )
+        if (why := plan.why_none) is not None:
+            raise InvalidInput([InputError("new_members", f"{why}. {why.advice}".strip())])
+        return policies_result(WrittenPolicies(plan), new_members)
 
     def kinds(self) -> Counter[str]:
         """How many manifests of each kind are checked."""

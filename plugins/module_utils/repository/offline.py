@@ -51,8 +51,16 @@ from ..model.topology import HOSTNAME, Topology
 from ..rules.checks import single_workload
 from ..rules.members import targets_of
 from ..rules.ownership import UnreadableAnnotation, read_ownership
+from ..rules.policy_plan import PolicyPlan
+from ..rules.registry import NEW_MEMBERS
 from ..view.selection import without_kubevirt
-from .offline_rules import NEWEST, stand_in_workloads, write_into_manifests
+from .offline_rules import (
+    NEWEST,
+    offline_snapshot,
+    stand_in_workloads,
+    write_into_manifests,
+    written_request,
+)
 from .rendered import rendered_rules
 from .template_places import PLACES, has_vms, place_of, template_of, template_pointer
 
@@ -165,12 +173,32 @@ def render(
 ) -> list[dict[str, JSON]]:
     """The labels and placement fields that rules put into the manifests, and into workloads without one, for a server
     of these versions. None: one that knows every field."""
-    workloads = [
+    return rendered_rules(tuple(rules), _workloads(manifests), platform or NEWEST)
+
+
+def plan_of_policies(
+    rules: t.Sequence[Rule],
+    new_members: str,
+    *,
+    manifests: t.Iterable[Manifest] = (),
+    cluster: Snapshot | None = None,
+    platform: Platform | None = None,
+) -> PolicyPlan:
+    """The policy for workloads that are created later, as the write of the rules would plan it on the cluster, or where
+    there are only the workloads of the manifests. `new_members`: a key of NEW_MEMBERS."""
+    workloads = () if cluster is not None else tuple(_workloads(manifests))
+    snapshot = cluster or offline_snapshot(workloads, None, platform or NEWEST)
+    return NEW_MEMBERS[new_members]()(
+        replace(written_request(rules), new_members=new_members), snapshot
+    )
+
+
+def _workloads(manifests: t.Iterable[Manifest]) -> list[Workload]:
+    return [
         _workload(str(manifest["kind"]), named(manifest))
         for manifest in _latest(manifests)
         if manifest.get("kind") in KINDS
     ]
-    return rendered_rules(tuple(rules), workloads, platform or NEWEST)
 
 
 def _without_manifests(rules: t.Sequence[Rule], lint_input: LintInput) -> list[Finding]:

@@ -77,6 +77,7 @@ def findings(text: str) -> set[str]:
         "kubernetes_version": version[1] if version else None,
         "kubevirt_version": "1.8.4" if version else None,
         "assume_node_labels": {},
+        "new_members": "none",
     }
     module = types.SimpleNamespace(params=params, warn=lambda text: None)
     return {finding["name"] for finding in run(t.cast(t.Any, module))["findings"]}

@@ -42,6 +42,7 @@ def lint(*files: Path, **options: JSON) -> tuple[JSON, list[str]]:
         "kubernetes_version": None,
         "kubevirt_version": None,
         "assume_node_labels": {},
+        "new_members": "none",
         **options,
     }
     module = types.SimpleNamespace(params=params, warn=warnings.append)

@@ -1,0 +1,66 @@
+# Copyright (c) 2026, virt.placement contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""lint_info returns the policy for new members that rules would write, so that a repository can hold it."""
+
+from __future__ import annotations
+
+import types
+import typing as t
+
+import pytest
+
+from ansible_collections.virt.placement.plugins.module_utils.flows.lint import run
+from ansible_collections.virt.placement.plugins.module_utils.model.findings import InvalidInput
+from ansible_collections.virt.placement.plugins.module_utils.new_members.plan import plan_policies
+from tests.unit.rules import builders
+
+ZONE = "topology.kubernetes.io/zone"
+RULES: list[dict[str, t.Any]] = [
+    {"name": "one", "run_on": {ZONE: "a"}, "workloads": [{"labels": {"app": "x"}}]},
+    {"name": "two", "keep_apart": {"topology_key": ZONE}, "workloads": ["a", "b"]},
+]
+
+
+def linted(new_members: str, rules: t.Any = RULES, **options: t.Any) -> dict[str, t.Any]:
+    params: dict[str, t.Any] = {
+        "exclude_namespaces": [],
+        "files": [],
+        "exclude": [],
+        "manifests": [],
+        "rules": rules,
+        "namespace": "shop",
+        "rule_set": "default",
+        "topology_keys": {},
+        "cluster_uid": None,
+        "timeout": 60,
+        "kubernetes_version": None,
+        "kubevirt_version": None,
+        "assume_node_labels": {},
+        "new_members": new_members,
+        **options,
+    }
+    module = types.SimpleNamespace(params=params, warn=lambda _text: None)
+    return run(t.cast(t.Any, module))
+
+
+@pytest.mark.parametrize("how", ["policy", "warn"])
+def test_policy_is_the_one_that_rules_writes(how: str) -> None:
+    request = builders.request(*RULES, new_members=how)
+    for members in ((), (builders.vm("a"), builders.vm("b", labels={"app": "x"}))):
+        wanted = plan_policies(request, builders.snapshot(*members))
+        found = linted(how)["new_members"]
+        assert found["manifests"] == list(wanted.manifests) != []
+        assert found["covered"] == ["one", "two"]
+    manifests = [dict(member.manifest) for member in members]
+    assert linted(how, manifests=manifests)["new_members"]["manifests"] == list(wanted.manifests)
+
+
+def test_nothing_is_returned_where_it_is_not_asked_for() -> None:
+    assert "new_members" not in linted("none")
+    assert "new_members" not in linted("policy", [])
+
+
+def test_server_that_is_too_old_is_an_error_with_what_to_use() -> None:
+    with pytest.raises(InvalidInput, match=r"needs Kubernetes 1\.36.*Set new_members to warn"):
+        linted("policy", kubernetes_version="1.35")
+    assert linted("warn", kubernetes_version="1.35")["new_members"]["manifests"]
