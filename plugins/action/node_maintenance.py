@@ -14,7 +14,7 @@ from ansible_collections.virt.placement.plugins.plugin_utils.kubeconfig import R
 class ActionModule(StepsAction):
     """The action plugin of virt.placement.node_maintenance."""
 
-    GATHERED = ("moves", "progress", "writes", "findings", "diff", "started")
+    GATHERED = ("moves", "progress", "writes", "findings", "diff")
     RUN = "maintenance"
 
     def _patience(self, arguments: Result) -> float:

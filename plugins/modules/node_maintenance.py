@@ -655,15 +655,17 @@ outcome:
   description:
     - What the result says for people, as lists of entries with C(code), C(text) and C(objects). A role prints them when
       its job ends. The texts may change in a later release. See docs/architecture.md, B(What a result says for people).
-    - C(done) has the nodes that are as O(state) says, which is the code, V(cordoned), V(drained) or V(in_service).
-      RV(moves) has what was moved.
+    - C(done) has the VMs that were started again, V(started), that stay stopped until their node is in service,
+      V(stopped), and that the maintenance has stopped and nothing starts, V(not_started). RV(nodes) and RV(moves) have
+      the rest.
     - C(skipped) has the workloads by RV(skipped_instances[].reason_code), and V(deferred) for moves that were not
-      begun. C(next) is empty.
+      begun.
+    - C(next) is V(not_started) for each of these VMs, and in check mode V(place_unknown) where a drain would wait.
   returned: always, unless the task could not start
   type: dict
   sample:
     done:
-      - {code: drained, text: drained, objects: [w1, w2]}
+      - {code: stopped, text: stopped until the node is in service, objects: [shop/batch]}
     skipped:
       - {code: not_allowed, text: "a move needs restart, which allow does not have", objects: [shop/db]}
     next: []

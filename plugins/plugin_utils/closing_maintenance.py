@@ -17,6 +17,7 @@ from ansible_collections.virt.placement.plugins.plugin_utils.closing import (
     CORRECT_OR_PLAN,
     LAUNCH,
     RELAUNCH,
+    joined,
 )
 from ansible_collections.virt.placement.plugins.plugin_utils.closing_unread import again
 
@@ -43,7 +44,7 @@ WOULD = {
 
 def maintenance_parts(record: JobRecord) -> Parts:
     """What was asked, what became of each node and VM, and what is left to do."""
-    options, known = record.asked, record.maintenance
+    options, known, notes = record.asked, record.maintenance, record.of("node_maintenance")
     states: dict[str, str] = dict(known.get("states", {}))
     verb = {
         "serviced": "service",
@@ -67,14 +68,18 @@ def maintenance_parts(record: JobRecord) -> Parts:
         "node_words": _node_words(record, states),
         "heading": _heading(record, states),
         "skipped": skipped,
-        "next_steps": tuple(_after_maintenance(record, states)),
+        "next_steps": (*joined(notes, "next"), *_after_maintenance(record, states)),
         "done": (
-            *_started(record),
-            *_stopped(known),
+            *joined(_last_of_nodes(notes).values(), "done"),
             *_staying(known),
             *_restarted_again(record),
         ),
     }
+
+
+def _last_of_nodes(notes: t.Iterable[Parts]) -> dict[tuple[str, ...], Parts]:
+    """A VM that a drain has stopped may have been started since."""
+    return {tuple(node["name"] for node in note.get("nodes") or ()): note for note in notes}
 
 
 def _node_words(record: JobRecord, states: t.Mapping[str, str]) -> dict[str, str]:
@@ -112,35 +117,11 @@ def _text_of(topology: t.Mapping[str, t.Any]) -> str:
     return ", ".join(texts)
 
 
-def _started(record: JobRecord) -> t.Iterator[str]:
-    """VMs that are stopped for the time of the maintenance alone (vm_policy stop_and_start)."""
-    notes = record.of("node_maintenance")
-    started = [_name(vm) for note in notes for vm in note.get("started") or ()]
-    if started:
-        yield f"{'would be ' if record.check_mode else ''}started again: {listed(started, 8)}"
-    nodes = {node["name"]: node for note in notes for node in note.get("nodes") or ()}
-    waiting = [_name(vm) for node in nodes.values() for vm in node.get("starts_again") or ()]
-    if waiting:
-        yield f"stopped until the node is in service: {listed(waiting, 8)}"
-
-
-def _name(vm: Parts) -> str:
-    return f"{vm['namespace']}/{vm['name']}"
-
-
-def _stopped(known: Parts) -> t.Iterator[str]:
-    for vm in _stopped_vms(known):
-        yield (
-            f"stopped, and not started again: {_name(vm)}, run strategy before:"
-            f" {vm.get('run_strategy')}"
-        )
-
-
 def _staying(known: Parts) -> t.Iterator[str]:
     """VMs that left the nodes for the maintenance and are not moved again at its end."""
     by_reason: dict[str, list[str]] = {}
     for vm in known.get("stays", ()):
-        by_reason.setdefault(vm["reason"], []).append(_name(vm))
+        by_reason.setdefault(vm["reason"], []).append(f"{vm['namespace']}/{vm['name']}")
     for reason, names in by_reason.items():
         stay = "stays where it is" if len(names) == 1 else "stay where they are"
         yield f"{len(names)} {stay}, since {reason}: {listed(names, 8)}"
@@ -168,18 +149,11 @@ def _restarted_again(record: JobRecord) -> t.Iterator[str]:
         )
 
 
-def _stopped_vms(known: Parts) -> list[Parts]:
-    stopped = [vm for node in known.get("ended", ()) for vm in node.get("stopped", ())]
-    return list({(vm["namespace"], vm["name"]): vm for vm in stopped}.values())
-
-
 def _after_maintenance(record: JobRecord, states: t.Mapping[str, str]) -> t.Iterator[str]:
     options = record.asked
     drained = [name for name, state in states.items() if state == "drained"]
     waiting = [name for name, state in states.items() if state == "not_begun"]
     failing = bool(record.failures or record.open)
-    if record.check_mode and not failing:
-        yield from _before_launch(record)
     if failing and not record.check_mode:
         yield from _after_failure(record, states)
     elif (
@@ -198,16 +172,6 @@ def _after_maintenance(record: JobRecord, states: t.Mapping[str, str]) -> t.Iter
     elif drained and options["state"] == "drained":
         work = f"do the work on {listed(drained, 12)}"
         yield f"{work}, then launch the playbook maintenance with {_back(options, drained)}"
-    for vm in _stopped_vms(record.maintenance):
-        yield f"virtctl start {vm['name']} -n {vm['namespace']}"
-
-
-def _before_launch(record: JobRecord) -> t.Iterator[str]:
-    """What a drain would wait for until somebody does something about it."""
-    notes = record.of("node_maintenance")
-    found = [x for note in notes for x in note.get("warnings", ()) if x["name"] == "place_unknown"]
-    for text in dict.fromkeys(f"{x['why']} {x['advice']}" for x in found):
-        yield f"before you launch it: {text}"
 
 
 def _after_failure(record: JobRecord, states: t.Mapping[str, str]) -> t.Iterator[str]:

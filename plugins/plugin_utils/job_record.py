@@ -49,7 +49,6 @@ KEPT = (
     "room_for",
     "rules",
     "skipped_instances",
-    "started",
     "stop_code",
     "summary",
 )
@@ -113,12 +112,6 @@ class JobRecord:
 
     def note(self, module: str, result: Result) -> None:
         kept = {name: result[name] for name in KEPT if name in result}
-        if module == "node_maintenance":
-            kept["warnings"] = [
-                finding
-                for finding in result.get("findings") or ()
-                if finding["severity"] == "warning"
-            ]
         if has_crashed(result):
             kept["crashed"] = True
         self.changed = self.changed or bool(result.get("changed"))

@@ -29,7 +29,6 @@ UNPROVEN = dict.fromkeys(("vms", "node", "zone", "none", "unknown", "unproven"),
 COMPUTED = {
     *(entry.code for entry in entries(UNPROVEN)),
     *(f"rules_{part}" for part in ("added", "updated", "removed")),
-    *("cordoned", "drained", "in_service"),  # states of nodes
     *("with_impact", "not_guaranteed"),  # names of `domain_entries`
     *map(str, Verdict),
     *("constraint_removed", "down", "rule_not_on_new_member"),

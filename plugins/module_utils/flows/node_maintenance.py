@@ -15,7 +15,7 @@ from ..interface.arguments import topology_of
 from ..interface.runner import PartialFailure, listed, task_error
 from ..maintenance.mark import node_as_json
 from ..maintenance.options import MaintenanceOptions, parse_options
-from ..model.findings import InputError, InvalidInput
+from ..model.findings import Finding, InputError, InvalidInput
 from ..model.obstacle import OUTSIDE_OF_WINDOW
 from ..model.rendering import Entry, outcome
 from ..model.write import writes_result
@@ -65,24 +65,16 @@ def run(module: AnsibleModule, api: ApiClient) -> dict[str, t.Any]:
     if previous_step.get("groups") and module.check_mode:
         return _check_in_turn(api, options, previous_step)
     step: DrainSource | InServiceStep
-    started: list[dict[str, t.Any]] = []
+    started: t.Sequence[dict[str, t.Any]] = ()
     gone: tuple[str, ...] = ()
     with until_interrupted() as listening:
         if options.state == "in_service":
             step = _return(api, options, previous_step, listening)
-            result, started = step.run(check=module.check_mode), step.started
-            gone = step.gone
+            result = step.run(check=module.check_mode)
+            started, gone = step.state.started, step.gone
         else:
             step, result = _drain(api, options, previous_step, listening, check=module.check_mode)
     nodes = [node_as_json(node, options.zone_key) for node in step.nodes]
-    planned = {write.target.name for write in step.context.writes}
-    reached = [
-        node["name"]
-        for node in nodes
-        if (node["name"] in planned if module.check_mode else node["state"] == options.state)
-    ]
-    text = f"{'would be ' if module.check_mode else ''}{options.state.replace('_', ' ')}"
-    done = [Entry(options.state, text, tuple(reached))] if result.finished and reached else []
     # The nodes that the window keeps from being begun have their own states.
     skipped = (x for x in result.entries_skipped() if x.code != OUTSIDE_OF_WINDOW)
     changes = writes_result(step.context.writes, diff=module._diff)
@@ -92,14 +84,45 @@ def run(module: AnsibleModule, api: ApiClient) -> dict[str, t.Any]:
         **{name: body[name] for name in OF_STEP if name in body},
         "changed": bool(result.changed or step.context.writes),
         "findings": [finding.as_json() for finding in step.findings],
-        **outcome(done, skipped),
-        "started": started,
+        **entries(options.state, nodes, started, step.findings, skipped, check=module.check_mode),
+        "started": list(started),
         "gone": list(gone),
         "nodes": nodes,
     }
     if result.failure:
         raise PartialFailure(returned, [result.failure])
     return returned
+
+
+def entries(
+    state: str,
+    nodes: t.Iterable[dict[str, t.Any]],
+    started: t.Iterable[dict[str, t.Any]],
+    findings: t.Iterable[Finding],
+    skipped: t.Iterable[Entry],
+    *,
+    check: bool,
+) -> dict[str, t.Any]:
+    """What became of VMs beside their moves, and what that, or a drain that would begin now, needs."""
+    ended = [vm for node in nodes for vm in node["stopped"] if state == "in_service"]
+    waiting = tuple(_name(vm) for node in nodes for vm in node["starts_again"])
+    off = tuple(f"{_name(vm)} (run strategy {vm['run_strategy']} before)" for vm in ended)
+    again = "would be started again" if check else "started again"
+    done = (
+        Entry("started", again, tuple(map(_name, started))),
+        Entry("stopped", "stopped until the node is in service", waiting),
+        Entry("not_started", "stopped, and not started again", off),
+    )
+    unknown = [x for x in findings if check and x.name == "place_unknown"]
+    following = [
+        *(Entry("place_unknown", f"before you launch it: {x.why} {x.advice}") for x in unknown),
+        *(Entry("not_started", f"virtctl start {vm['name']} -n {vm['namespace']}") for vm in ended),
+    ]
+    return outcome((entry for entry in done if entry.objects), skipped, following)
+
+
+def _name(vm: t.Mapping[str, str]) -> str:
+    return f"{vm['namespace']}/{vm['name']}"
 
 
 def _return(

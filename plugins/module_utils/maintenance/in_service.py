@@ -21,7 +21,6 @@ from ..cluster.patching import apply
 from ..cluster.reading import NODES_ONLY, read_snapshot
 from ..kubevirt.labels import SCHEDULABLE
 from ..model.findings import Finding, InputError, InvalidInput
-from ..model.json_pointer import JSON
 from ..model.manifests import vmi_from_manifest
 from ..model.objects import Node
 from ..model.obstacle import Obstacle
@@ -111,7 +110,6 @@ class InServiceStep:
         self.missing = ""
         self.gone: tuple[str, ...] = ()
         self.findings: tuple[Finding, ...] = ()
-        self.started: list[dict[str, JSON]] = []
         self._drained: drained_nodes.DrainedNodes = {}
         self._undo = UndoOfDrain(self.context, state)
 
@@ -213,7 +211,7 @@ class InServiceStep:
         self.context.writes += [*steered, *filter(None, writes)]
         self._lines += steering.would_be_taken_off(steered)
         stopped = {vm: how for node in self.nodes for vm, how in start_again.vms_of(node).items()}
-        self.started = [start_again.as_json(vm, how) for vm, how in stopped.items()]
+        self.state.started = [start_again.as_json(vm, how) for vm, how in stopped.items()]
         self._lines += [f"would start {vm} again" for vm in stopped]
 
     def _is_replaced(self, node: Node) -> bool:
@@ -320,7 +318,7 @@ class InServiceStep:
                 starter.start(node)
         finally:
             self.context.writes += starter.done
-            self.started += starter.started
+            self.state.started += starter.started
             self._lines += starter.lines
             self.state.undone += starter.lines
             self.state.changed = self.state.changed or bool(starter.started)

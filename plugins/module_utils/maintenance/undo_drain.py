@@ -39,11 +39,12 @@ _MIGRATIONS = f"/apis/{KUBEVIRT_V1}/{MIGRATIONS}"
 @dataclass(slots=True)
 class ReturnState(RunState):
     """`undone` are lines about what earlier steps did. `checked`: the rights were. `starting` are the nodes that were
-    uncordoned and had a startup taint."""
+    uncordoned and had a startup taint. `started`: the VMs that were started again, as in a result."""
 
     checked: bool = False
     undone: list[str] = field(default_factory=list)
     starting: list[str] = field(default_factory=list)
+    started: list[dict[str, JSON]] = field(default_factory=list)
 
 
 class UndoOfDrain:

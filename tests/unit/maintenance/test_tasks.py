@@ -23,6 +23,8 @@ from ansible_collections.virt.placement.plugins.module_utils.api.errors import (
     ApiRequest,
     Unreachable,
 )
+from ansible_collections.virt.placement.plugins.module_utils.flows.node_maintenance import entries
+from ansible_collections.virt.placement.plugins.module_utils.model.findings import Finding
 from ansible_collections.virt.placement.plugins.module_utils.model.kinds import MAINTENANCE
 from ansible_collections.virt.placement.plugins.module_utils.model.objects import Ref
 from ansible_collections.virt.placement.plugins.module_utils.model.plan import Method
@@ -931,24 +933,25 @@ def test_nodes_are_assumed_in_service_in_check_mode_only() -> None:
     assert drained["msg"].startswith("assume_in_service: is for check mode only")
 
 
-def test_outcome_says_of_nodes_what_the_task_did_and_not_what_they_are() -> None:
-    """A drain in check mode, and one outside of its window, had put the nodes in service."""
-    server = three_zones()
-
-    def done(state: str, *, check: bool = False, **options: t.Any) -> list[tuple[str, str]]:
-        asked = {"nodes": ["w1"], "state": state, **options}
-        if check:
-            result = run("node_maintenance", server, asked, check=True)
-        else:
-            result = maintain(server, state, "w1", **options)
-        return [(x["code"], x["text"]) for x in result["outcome"]["done"]]
-
-    now = datetime.datetime.now(datetime.timezone.utc)
-    closed = {"start": f"{(now.hour + 2) % 24:02}:00", "end": f"{(now.hour + 3) % 24:02}:00"}
-    assert done("drained", window=closed) == []
-    assert done("in_service", check=True) == []
-    assert done("drained", check=True) == [("drained", "would be drained")]
-    assert done("drained") == [("drained", "drained")]
-    assert done("drained", check=True) == []
-    assert done("in_service", check=True) == [("in_service", "would be in service")]
-    assert done("in_service") == [("in_service", "in service")]
+@pytest.mark.parametrize("state", ["drained", "in_service"])
+@pytest.mark.parametrize("check", [False, True])
+def test_outcome_says_what_became_of_vms_that_a_maintenance_stops(state: str, check: bool) -> None:
+    """What a drain has stopped for good is started by the user, once the node is in service."""
+    names = {"kind": "VirtualMachine", "namespace": "shop"}
+    batch, night, old = ({**names, "name": x, "run_strategy": "Always"} for x in "abc")
+    nodes = [{"stopped": [batch], "starts_again": [night]}]
+    unknown = Finding("place_unknown", "warning", "It is unknown.", "Set the label.")
+    made = entries(state, nodes, [old], [unknown], [], check=check)["outcome"]
+    texts = {x["code"]: f"{x['text']}: {', '.join(x['objects'])}" for x in made["done"]}
+    assert texts == {
+        "started": f"{'would be ' if check else ''}started again: shop/c",
+        "stopped": "stopped until the node is in service: shop/b",
+        **(
+            {"not_started": "stopped, and not started again: shop/a (run strategy Always before)"}
+            if state == "in_service"
+            else {}
+        ),
+    }
+    steps = ["before you launch it: It is unknown. Set the label."] if check else []
+    steps += ["virtctl start a -n shop"] if state == "in_service" else []
+    assert [x["text"] for x in made["next"]] == steps

@@ -55,13 +55,13 @@ def test_block_names_what_was_asked_and_what_became_of_it() -> None:
         {
             "module": "node_maintenance",
             "moves": [move("db"), move("web"), move("batch", "stop", to_node=None)],
+            "outcome": {
+                "done": [entry("not_started", "stopped, and not started again", "shop/batch")],
+                "next": [entry("not_started", "virtctl start batch -n shop")],
+            },
         }
     ]
-    stopped = {"namespace": "shop", "name": "batch", "run_strategy": "Always"}
-    known = {
-        "states": {"w1": "serviced", "w2": "serviced"},
-        "ended": [{"stopped": [stopped]}],
-    }
+    known = {"states": {"w1": "serviced", "w2": "serviced"}}
     block = closing_of(record(maintenance=known, notes=notes), 125)
     assert block.lines() == [
         "Maintenance: done, after 2.1 min",
@@ -69,7 +69,7 @@ def test_block_names_what_was_asked_and_what_became_of_it() -> None:
         "  nodes    serviced: w1, w2",
         "  moves    2 migrated: shop/db w1 -> w2, shop/web w1 -> w2",
         "           1 stopped: shop/batch w1",
-        "  done     stopped, and not started again: shop/batch, run strategy before: Always",
+        "  done     stopped, and not started again: shop/batch",
         "  next     virtctl start batch -n shop",
     ]
     data = block.data()
@@ -282,24 +282,23 @@ def test_return_to_service_that_failed_is_not_undone_by_itself() -> None:
     assert [step for step in block.next_steps if "to undo" in step] == []
 
 
-@pytest.mark.parametrize("check_mode", [False, True])
-def test_vm_that_is_stopped_for_the_time_of_the_maintenance_alone_is_named(
-    check_mode: bool,
-) -> None:
-    vms = [{"kind": "VirtualMachine", "namespace": "shop", "name": x} for x in ("batch", "night")]
-    nodes = {
-        "w1": {"name": "w1", "starts_again": [vms[0]]},
-        "w2": {"name": "w2", "starts_again": [vms[1]]},
-    }
-    back = {"name": "w1", "starts_again": []}
+def test_vm_that_is_stopped_for_the_time_of_the_maintenance_alone_is_named() -> None:
+    """Of the last result of its node."""
+
+    def note(node: str, code: str, text: str, vm: str) -> dict[str, t.Any]:
+        outcome = {"done": [entry(code, text, vm)]}
+        return {"module": "node_maintenance", "nodes": [{"name": node}], "outcome": outcome}
+
+    waits = ("stopped", "stopped until the node is in service")
     notes = [
-        {"module": "node_maintenance", "nodes": list(nodes.values()), "started": []},
-        {"module": "node_maintenance", "nodes": [back], "started": [vms[0]]},
+        note("w1", *waits, "shop/batch"),
+        note("w2", *waits, "shop/night"),
+        note("w1", "started", "started again", "shop/batch"),
     ]
     known = {"states": {"w1": "serviced", "w2": "drained"}}
-    block = closing_of(record(maintenance=known, notes=notes, check_mode=check_mode), 8)
+    block = closing_of(record(maintenance=known, notes=notes), 8)
     assert block.done == (
-        f"{'would be ' if check_mode else ''}started again: shop/batch",
+        "started again: shop/batch",
         "stopped until the node is in service: shop/night",
     )
 
@@ -499,16 +498,11 @@ def test_heading_of_a_rollout_counts_what_it_left() -> None:
 def test_check_mode_says_what_a_drain_would_wait_for() -> None:
     """Number 4 of issue 41."""
     checked = record(check_mode=True, maintenance={"states": {"w1": "not_begun"}})
-    finding = {
-        "severity": "warning",
-        "name": "place_unknown",
-        "why": "It is unknown whether all instances of node w1 find a node.",
-        "advice": "Set the label.",
-    }
-    checked.note("node_maintenance", {"findings": [finding, {**finding, "severity": "info"}]})
-    checked.note("node_maintenance", {"findings": [finding]})
+    step = entry("place_unknown", "before you launch it: It is unknown. Set the label.")
+    for _group in range(2):
+        checked.note("node_maintenance", {"outcome": {"next": [step]}})
     assert closing_of(checked, 1).next_steps == (
-        f"before you launch it: {finding['why']} {finding['advice']}",
+        step["text"],
         "launch the same job without check mode",
     )
 
