@@ -70,8 +70,7 @@ def maintenance_parts(record: JobRecord) -> Parts:
         "skipped": skipped,
         "next_steps": (*joined(notes, "next"), *_after_maintenance(record, states)),
         "done": (
-            *joined(_last_of_nodes(notes).values(), "done"),
-            *_staying(known),
+            *joined((*_last_of_nodes(notes).values(), *record.of("return_home")), "done"),
             *_restarted_again(record),
         ),
     }
@@ -115,16 +114,6 @@ def _text_of(topology: t.Mapping[str, t.Any]) -> str:
         names = values if isinstance(values, (list, tuple)) else [values]
         texts.append(f"{key} {', '.join(map(str, names))}")
     return ", ".join(texts)
-
-
-def _staying(known: Parts) -> t.Iterator[str]:
-    """VMs that left the nodes for the maintenance and are not moved again at its end."""
-    by_reason: dict[str, list[str]] = {}
-    for vm in known.get("stays", ()):
-        by_reason.setdefault(vm["reason"], []).append(f"{vm['namespace']}/{vm['name']}")
-    for reason, names in by_reason.items():
-        stay = "stays where it is" if len(names) == 1 else "stay where they are"
-        yield f"{len(names)} {stay}, since {reason}: {listed(names, 8)}"
 
 
 def _restarted_again(record: JobRecord) -> t.Iterator[str]:

@@ -9,6 +9,10 @@ from __future__ import annotations
 
 import typing as t
 
+from ansible_collections.virt.placement.plugins.module_utils.model.rendering import (
+    Entry,
+    outcome,
+)
 from ansible_collections.virt.placement.plugins.plugin_utils.ansible_internals import statistics
 from ansible_collections.virt.placement.plugins.plugin_utils.closing import reason_of
 from ansible_collections.virt.placement.plugins.plugin_utils.job import (
@@ -389,10 +393,9 @@ def finish(job: Job) -> Result:
         names = ", ".join(f"{entry['namespace']}/{entry['name']}" for entry in away)
         job.show([f"These would be moved if they violate a rule or miss a preference: {names}"])
     if returns_home(job) and known["begun"] and not job.check_mode:
-        known["stays"] = _return_home(job, away)
+        _note_staying(job, _return_home(job, away), "no rule asks for another node")
     elif options["return_home"] == "none" and options["state"] != "drained":
-        reason = "placement_maintenance_return_home is none"
-        known["stays"] = [{**entry, "reason": reason} for entry in away]
+        _note_staying(job, away, "placement_maintenance_return_home is none")
     moved = _moved(job)
     if options["verify"] and moved and not job.check_mode:
         selected = {"namespaces": _namespaces_of(moved)}
@@ -426,7 +429,7 @@ def _of_this_job(job: Job) -> list[Result]:
 
 
 def _return_home(job: Job, away: list[Result]) -> list[Result]:
-    """The workloads that are not moved, with the reason."""
+    """The workloads that no rollout has moved or skipped."""
     options = job.record.asked
     with_rules = _namespaces_with_rules(job)
     everywhere = options["return_home"] == "namespaces"
@@ -442,21 +445,17 @@ def _return_home(job: Job, away: list[Result]) -> list[Result]:
         others = job.run("rollout", _returning(job, with_rules), check=True, quiet=True)
         if others["moves"] or others.get("skipped_instances"):
             job.show(map(str, others.get("progress") or ()))
-    return _staying(away, result)
+    concerned = [*(result.get("moves") or ()), *(result.get("skipped_instances") or ())]
+    names = {(entry["namespace"], entry["name"]) for entry in concerned}
+    return [entry for entry in away if (entry["namespace"], entry["name"]) not in names]
 
 
-def _staying(away: t.Iterable[Result], rollout: Result) -> list[Result]:
-    """Those of `away` that a rollout has not moved."""
-    moved = {(move["namespace"], move["name"]) for move in rollout.get("moves") or ()}
-    reasons = {
-        (entry["namespace"], entry["name"]): entry["reason"]
-        for entry in rollout.get("skipped_instances") or ()
-    }
-    return [
-        {**entry, "reason": reasons.get(key, "no rule asks for another node")}
-        for entry in away
-        if (key := (entry["namespace"], entry["name"])) not in moved
-    ]
+def _note_staying(job: Job, away: t.Collection[Result], reason: str) -> None:
+    if away:
+        stay = "stays where it is" if len(away) == 1 else "stay where they are"
+        names = tuple(f"{entry['namespace']}/{entry['name']}" for entry in away)
+        text = f"{len(away)} {stay}, since {reason}"
+        job.record.note("return_home", outcome([Entry("stays", text, names)]))
 
 
 def _unique(entries: t.Iterable[Result]) -> list[Result]:

@@ -359,13 +359,6 @@ def test_check_mode_waits_for_no_serviced_node(folder: Path) -> None:
     assert "in_service w1" not in play.calls
 
 
-def test_stopped_vms_are_named_at_the_end(folder: Path) -> None:
-    stopped = [{**vm("batch"), "run_strategy": "Always"}]
-    play = maintained(folder, [{**drained("w1", "a"), "stopped": stopped}], {"state": "in_service"})
-    assert not play.failed, play.output
-    assert "shop/batch, run strategy before: Always" in play.output
-
-
 def test_second_use_in_a_play_forgets_the_first(folder: Path, night: dict[str, t.Any]) -> None:
     first, second = {"nodes": ["w1"]}, {**night, "nodes": ["w3"]}
     nodes = [node("w1", "a"), node("w3", "b")]

@@ -303,21 +303,6 @@ def test_vm_that_is_stopped_for_the_time_of_the_maintenance_alone_is_named() -> 
     )
 
 
-def test_vms_that_left_and_stay_where_they_are_are_named_with_the_reason() -> None:
-    asked = {**MAINTENANCE, "state": "in_service"}
-    stays = [
-        {"namespace": "shop", "name": "web", "reason": "no rule asks for another node"},
-        {"namespace": "shop", "name": "db", "reason": "its VM has the label x/do-not-move"},
-        {"namespace": "shop", "name": "api", "reason": "no rule asks for another node"},
-    ]
-    known = {"states": {"w1": "in_service"}, "stays": stays}
-    block = closing_of(record(asked=asked, maintenance=known), 8)
-    assert block.done == (
-        "2 stay where they are, since no rule asks for another node: shop/web, shop/api",
-        "1 stays where it is, since its VM has the label x/do-not-move: shop/db",
-    )
-
-
 @pytest.mark.parametrize("changed", [False, True])
 def test_job_continues_only_what_it_has_begun(changed: bool) -> None:
     asked = {"rules": [], "rule_set": "default", "namespace": "shop", "state": "present"}
