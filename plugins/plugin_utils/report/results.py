@@ -32,65 +32,49 @@ class ResultMap:
 
     def text(self, key: str) -> str:
         """The text of a key. Null is empty."""
-        value = self._value(key)
-        if value is not None and not isinstance(value, str):
-            raise self._unfit(key, "a text")
-        return value or ""
+        return self._typed(key, "a text", str, type(None)) or ""
 
     def number(self, key: str) -> int:
-        value = self._value(key)
-        if not isinstance(value, int) or isinstance(value, bool):
-            raise self._unfit(key, "a number")
-        return value
+        return int(self._typed(key, "a number", int))
 
     def number_or_none(self, key: str) -> int | None:
-        return None if self._value(key) is None else self.number(key)
+        return None if self._typed(key, "a number", int, type(None)) is None else self.number(key)
 
     def seconds(self, key: str) -> float | None:
         """A duration; None where there is none."""
-        value = self._content.get(key)
-        if value is not None and (isinstance(value, bool) or not isinstance(value, (int, float))):
-            raise self._unfit(key, "a number")
-        return value
+        return self._typed(key, "a number", int, float, type(None)) if key in self else None
 
     def flag(self, key: str) -> bool:
-        value = self._value(key)
-        if not isinstance(value, bool):
-            raise self._unfit(key, "true or false")
-        return value
+        return bool(self._typed(key, "true or false", bool))
 
     def texts(self, key: str) -> tuple[str, ...]:
-        value = self._list(key)
+        value = self._typed(key, "a list of texts", list)
         if not all(isinstance(entry, str) for entry in value):
             raise self._unfit(key, "a list of texts")
         return tuple(value)
 
     def map(self, key: str) -> ResultMap:
-        return ResultMap(self._value(key), f"{self.where}.{key}", self._advice)
+        return ResultMap(self._typed(key, "a map", object), f"{self.where}.{key}", self._advice)
 
     def maps(self, key: str) -> list[ResultMap]:
         return [
             ResultMap(entry, f"{self.where}.{key}[{number}]", self._advice)
-            for number, entry in enumerate(self._list(key))
+            for number, entry in enumerate(self._typed(key, "a list", list))
         ]
 
     def length(self, key: str) -> int:
-        return len(self._list(key))
+        return len(self._typed(key, "a list", list))
 
     def damaged(self, what: str) -> DamagedResult:
         return DamagedResult(f"{what}; {self._advice}")
 
-    def _list(self, key: str) -> list[t.Any]:
-        value = self._value(key)
-        if not isinstance(value, list):
-            raise self._unfit(key, "a list")
+    def _typed(self, key: str, wanted: str, *types: type) -> t.Any:
+        if key not in self:
+            raise self.damaged(f"{self.where} has no {key}")
+        value = self._content[key]
+        if not isinstance(value, types) or (isinstance(value, bool) and int in types):
+            raise self._unfit(key, wanted)
         return value
-
-    def _value(self, key: str) -> t.Any:
-        try:
-            return self._content[key]
-        except KeyError:
-            raise self.damaged(f"{self.where} has no {key}") from None
 
     def _unfit(self, key: str, wanted: str) -> DamagedResult:
         return self.damaged(f"{self.where}.{key} is {_kind(self._content[key])}, not {wanted}")
