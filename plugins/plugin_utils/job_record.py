@@ -39,7 +39,6 @@ KEPT = (
     "deferred",
     "domains",
     "errors",
-    "held",
     "moves",
     "nodes",
     "outcome",

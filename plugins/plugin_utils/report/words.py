@@ -106,35 +106,26 @@ def sentence(content: Content) -> str:
     counts = content.counts
     things = plural(counts["instances"], noun(content))
     parts = []
-    if counts["violated"]:
-        verb = "violates" if counts["violated"] == 1 else "violate"
-        parts.append(f"{counts['violated']} of {things} {verb} a required rule")
-    if counts["pending"]:
-        parts.append(f"{_number(content, 'pending', parts, things)} no node")
-    if counts["down"]:
-        parts.append(f"{counts['down']} {_be(counts['down'])} down, since the node is not Ready")
-    if counts["constraint_removed"]:
-        number = counts["constraint_removed"]
-        parts.append(f"{number} {_have(number)} lost a constraint of a rule")
-    if counts["unknown"]:
-        parts.append(
-            f"{counts['unknown']} {_be(counts['unknown'])} unknown: see what could not be read"
-        )
+    if number := counts["violated"]:
+        verb = _agreeing(number, "violates", "violate")
+        parts.append(f"{number} of {things} {verb} a required rule")
+    if number := counts["pending"]:
+        of_all = "" if parts else f" of {things}"
+        parts.append(f"{number}{of_all} {_agreeing(number, 'has', 'have')} no node")
+    if number := counts["down"]:
+        parts.append(f"{number} {_agreeing(number, 'is', 'are')} down, since the node is not Ready")
+    if number := counts["constraint_removed"]:
+        parts.append(f"{number} {_agreeing(number, 'has', 'have')} lost a constraint of a rule")
+    if number := counts["unknown"]:
+        verb = _agreeing(number, "is", "are")
+        parts.append(f"{number} {verb} unknown: see what could not be read")
     text = f"{'; '.join(parts)}." if parts else _good(content, things)
     return f"{text} {_repair(content)}".strip() + _failures(content)
 
 
-def _number(content: Content, state: str, before: t.Sequence[str], things: str) -> str:
-    number = content.counts[state]
-    return f"{number}{'' if before else f' of {things}'} {_have(number)}"
-
-
-def _be(number: int) -> str:
-    return "is" if number == 1 else "are"
-
-
-def _have(number: int) -> str:
-    return "has" if number == 1 else "have"
+def _agreeing(number: int, one: str, several: str) -> str:
+    """The verb of so many things."""
+    return one if number == 1 else several
 
 
 def _good(content: Content, things: str) -> str:
@@ -142,14 +133,12 @@ def _good(content: Content, things: str) -> str:
     if not counts["instances"]:
         return "There is no VM or pod in the selection."
     what = things if counts["instances"] == 1 else f"All {things}"
-    verb = "runs" if counts["instances"] == 1 else "run"
-    text = f"{what} {verb} where the required rules allow."
-    if counts["preference_not_met"]:
-        verb = "does" if counts["preference_not_met"] == 1 else "do"
-        text += f" {counts['preference_not_met']} {verb} not meet a preference."
-    if counts["not_enforced"]:
-        verb = "gets" if counts["not_enforced"] == 1 else "get"
-        text += f" {counts['not_enforced']} {verb} the present rules at {next_event(_effects(content))}."
+    text = f"{what} {_agreeing(counts['instances'], 'runs', 'run')} where the required rules allow."
+    if number := counts["preference_not_met"]:
+        text += f" {number} {_agreeing(number, 'does', 'do')} not meet a preference."
+    if number := counts["not_enforced"]:
+        event = next_event(_effects(content))
+        text += f" {number} {_agreeing(number, 'gets', 'get')} the present rules at {event}."
     return text
 
 
@@ -181,7 +170,9 @@ def _failures(content: Content) -> str:
         return ""
     what = f"{worst.topology} {worst.domain}"
     number = plural(worst.without_node, noun(content))
-    return f" If {what} {drill.verb}, {number} {_have(worst.without_node)} no node."
+    return (
+        f" If {what} {drill.verb}, {number} {_agreeing(worst.without_node, 'has', 'have')} no node."
+    )
 
 
 def rule_state(rule: ReportedRule) -> str:
