@@ -20,6 +20,7 @@ from ansible_collections.virt.placement.plugins.plugin_utils.closing import (
     joined,
 )
 from ansible_collections.virt.placement.plugins.plugin_utils.closing_unread import again
+from ansible_collections.virt.placement.plugins.plugin_utils.maintenance_plan import topology_values
 
 if t.TYPE_CHECKING:
     from ansible_collections.virt.placement.plugins.plugin_utils.job_record import JobRecord
@@ -52,7 +53,8 @@ def maintenance_parts(record: JobRecord) -> Parts:
         "in_service": "put in service",
     }[options["state"]]
     nodes = list(states) or options["nodes"]
-    where = listed(nodes, 12) if nodes else _text_of(options["topology"])
+    domains = [*options["topology"], ", ".join(topology_values(options))]
+    where = listed(nodes, 12) if nodes else " ".join(domains).strip()
     by_plan = f" by {record.given_plan}" if record.given_plan else ""
     asked = [f"{verb} {where or 'no node'}{by_plan}"]
     for name, words in (("reason", "reason"), ("change_id", "change")):
@@ -106,14 +108,6 @@ def _next_window(record: JobRecord) -> str:
     if window is None:
         return ""
     return window.opens_next(datetime.datetime.fromtimestamp(record.began, datetime.timezone.utc))
-
-
-def _text_of(topology: t.Mapping[str, t.Any]) -> str:
-    texts = []
-    for key, values in topology.items():
-        names = values if isinstance(values, (list, tuple)) else [values]
-        texts.append(f"{key} {', '.join(map(str, names))}")
-    return ", ".join(texts)
 
 
 def _restarted_again(record: JobRecord) -> t.Iterator[str]:

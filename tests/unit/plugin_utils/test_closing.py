@@ -332,6 +332,8 @@ def test_maintenance_without_nodes_says_so() -> None:
         record(asked={**MAINTENANCE, "nodes": [], "topology": {}}, failures=["Give nodes"]), 1
     )
     assert block.asked == ("service no node, reason firmware, change CHG1",)
+    of_zones = record(asked={**MAINTENANCE, "nodes": [], "topology": {"zone": ["a", "b"]}})
+    assert closing_of(of_zones, 1).asked == ("service zone a, b, reason firmware, change CHG1",)
 
 
 def test_entries_of_several_results_are_joined_by_code_and_text() -> None:
