@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from ansible_collections.virt.placement.plugins.module_utils.model.input import shown
 from ansible_collections.virt.placement.plugins.modules import (
     drill_info,
     forecast_info,
@@ -66,7 +67,7 @@ def bad_keys(module: types.ModuleType, **others: t.Any) -> t.Any:
         "topology_keys.rack: must be a label key, not 'no key'",
         "topology_keys.row: must be a label key, not ''",
         "topology_keys.hall: must be a label key, not '/x'",
-        "topology_keys.site: must be a label key, not None",
+        "topology_keys.site: must be a label key, not null",
         "topology_keys: a name must not be empty",
     ]
     name = module.__name__.rpartition(".")[2]
@@ -268,7 +269,7 @@ class TestLabelsThatKubernetesRefuses:
         found = refused(topology_info, topology_keys=named)
 
         assert found == [
-            f"topology_keys.k{number}: must be a label key, not {key!r}"
+            f"topology_keys.k{number}: must be a label key, not {shown(key)}"
             for number, (key, valid) in enumerate(keys)
             if not valid
         ]

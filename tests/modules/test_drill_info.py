@@ -121,6 +121,8 @@ def test_every_invalid_option_is_named_at_once(drilled: Drilled) -> None:
 
 
 def test_topology_key_that_no_node_has_is_an_error(drilled: Drilled) -> None:
+    result = drilled(domains_of=[])
+    assert result["msg"] == "domains_of: is empty: name what may fail, such as node"
     result = drilled(domains_of=["example.com/rack"])
 
     assert result["failed"]

@@ -291,7 +291,7 @@ BAD_INPUT: dict[str, tuple[Result, list[str]]] = {
     ),
     "a vocabulary that is none": (
         {"topology_keys": {"rack": 7}, "nodes": ["kni-worker"], "labels": {"zone": "a"}},
-        ["topology_keys.rack: must be a label key, not 7"],
+        ["topology_keys.rack: must be a label key, not the number 7"],
     ),
 }
 

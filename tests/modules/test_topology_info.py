@@ -67,6 +67,6 @@ def test_keys_that_the_user_declares(info: t.Any) -> None:
 def test_a_vocabulary_that_is_none(info: t.Any) -> None:
     result = info(topology_keys={"rack": None, "row": 3})
     assert error_messages(result) == [
-        "topology_keys.rack: must be a label key, not None",
-        "topology_keys.row: must be a label key, not 3",
+        "topology_keys.rack: must be a label key, not null",
+        "topology_keys.row: must be a label key, not the number 3",
     ]

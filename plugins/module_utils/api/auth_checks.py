@@ -76,6 +76,9 @@ def check_before(options: Options) -> None:
         paths = paths_of(kubeconfig.value)
         for path in [path for path in paths if os.path.exists(path)] or paths:
             check_file(kubeconfig.by, path)  # one of several files is enough, as it is for kubectl
+    proxy = given_as(options, "proxy")
+    if proxy and "://" not in str(proxy.value):
+        raise NoConfiguration(f"{proxy.by}: has no scheme: begin it with http:// or https://")
     host = given_as(options, "host")
     if host and url_passwords(host.value):
         raise NoConfiguration(
@@ -347,8 +350,36 @@ def _wrong_context(
     )
 
 
+def check_user(options: Options) -> None:
+    """Where the configuration leads to no credentials: the user of the context must exist. The client ignores a
+    missing one, and would ask as system:anonymous."""
+    if enough_without_kubeconfig(options):
+        return
+    source = _source(options)
+    contents = [source.loaded or {}, *(_read(path)[0] for path in source.there)]
+    given = given_as(options, "context")
+    current = [x["current-context"] for x in contents if x.get("current-context")]
+    wanted = given.value if given else (current or [""])[0]
+    users = {name for content in contents for name, _entry in _named(content, "users")}
+    for content in contents:
+        for name, entry in _named(content, "contexts"):
+            user = (entry.get("context") or {}).get("user")
+            if name == wanted and user and user not in users:
+                raise NoConfiguration(
+                    f"context {cut(name)} of {source} names the user {cut(str(user))}, which does not exist:"
+                    " nothing was done; correct the user of the context, or name another one as context"
+                )
+
+
 def _contexts(kubeconfig: t.Mapping[str, t.Any]) -> t.Iterator[str]:
-    listed = kubeconfig.get("contexts")
-    for entry in listed if isinstance(listed, list) else ():
+    return (name for name, _entry in _named(kubeconfig, "contexts"))
+
+
+def _named(
+    kubeconfig: t.Mapping[str, t.Any], part: str
+) -> t.Iterator[tuple[str, t.Mapping[str, t.Any]]]:
+    """The entries of a list of the kubeconfig that have a name."""
+    entries = kubeconfig.get(part)
+    for entry in entries if isinstance(entries, list) else ():
         if isinstance(entry, dict) and isinstance(entry.get("name"), str):
-            yield entry["name"]
+            yield entry["name"], entry

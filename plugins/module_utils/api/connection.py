@@ -43,6 +43,7 @@ from .auth_checks import (
     check_headers,
     check_host,
     check_token,
+    check_user,
     enough_without_kubeconfig,
     given_as,
     unusable_connection,
@@ -215,6 +216,8 @@ def open_session(options: t.Mapping[str, t.Any], patience: float = 120.0) -> Ses
             raise NoConfiguration(unusable_connection(options, message)) from error
     if anonymous and logged:
         raise NoConfiguration(unusable_connection(options, logged[-1]))
+    if anonymous:
+        check_user(options)
     # Only now: reading the token resets configuration.host to the server of the kubeconfig.
     check_host(options, configuration.host)
     check_token(options, "".join(headers.secrets), by_certificate=bool(configuration.cert_file))

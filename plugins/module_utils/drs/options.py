@@ -8,13 +8,14 @@ import typing as t
 from dataclasses import dataclass
 
 from ..model.findings import InputError
-from ..model.input import InputReader
+from ..model.input import InputReader, shown
 from ..model.json_pointer import JSON
-from ..scheduler.labels import is_label_key, is_label_value, is_subdomain
+from ..scheduler.labels import is_dns_label, is_label_key, is_label_value, is_subdomain
 from .export import inventory_name
 from .vm_names import DISPLAY_NAME, ORIGINAL_ID, TargetVm
 
 _LONGEST_PREFIX = 253
+_LONGEST_LABEL = 63
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,8 +47,8 @@ class ImportOptions:
 def read_import_options(params: t.Mapping[str, JSON], faults: list[InputError]) -> ImportOptions:
     """The options of the module; what is wrong with them is added to `faults`."""
     namespace = params["namespace"].strip()
-    if not namespace or "/" in namespace:
-        text = f"must be a name without a slash, not {params['namespace']!r}"
+    if len(namespace) > _LONGEST_LABEL or not is_dns_label(namespace):
+        text = f"must be the name of a namespace, such as shop, not {shown(params['namespace'])}"
         faults.append(InputError("namespace", text))
     prefix = params["label_prefix"].strip()
     if len(prefix) > _LONGEST_PREFIX or not is_subdomain(prefix):

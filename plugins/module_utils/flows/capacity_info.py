@@ -113,8 +113,6 @@ def _after(question: Question, change: ChangedCluster) -> tuple[Snapshot, set[st
 
 def _split(tolerate: t.Sequence[str], faults: list[InputError]) -> tuple[list[str], list[str]]:
     """The topology name and the domain of each entry: `zone`, which has none, or `zone=a`."""
-    if not tolerate:
-        faults.append(InputError("tolerate", "is empty: name what may fail, such as node"))
     pairs = [entry.partition("=") for entry in tolerate]
     for number, (_name, sign, value) in enumerate(pairs):
         if sign and not value:

@@ -80,7 +80,9 @@ def entries_done(labelled: Labelled, request: LabelRequest, *, check: bool) -> t
         yield Entry("labels_removed", text, tuple(names))
     if writes or labelled.failed:
         return
-    if request.labels or any(request.per_node.values()):
+    if not (request.named or request.selector or request.exclusive):
+        yield Entry("unchanged", "no node is named, so no label is changed")
+    elif request.labels or any(request.per_node.values()):
         yield Entry("unchanged", "all nodes have these labels already")
     else:
         yield Entry("unchanged", "none of the nodes has these labels", request.remove)

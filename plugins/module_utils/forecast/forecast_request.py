@@ -46,6 +46,8 @@ def forecast_request(
     """The request from the options; what is wrong with them is added to `faults`."""
     reader = _RequestReader(topology, namespace, faults)
     nodes, domains = reader.losses(unavailable or {})
+    if domains_of == []:  # nothing that fails has no impact, which would be guaranteed
+        faults.append(InputError("domains_of", "is empty: name what may fail, such as node"))
     keys = (reader.key(f"domains_of[{n}]", key) for n, key in enumerate(domains_of or ()))
     scaled = (reader.scale(f"scale[{n}]", item) for n, item in enumerate(scale or ()))
     return ForecastRequest(

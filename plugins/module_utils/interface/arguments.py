@@ -11,6 +11,7 @@ import typing as t
 
 from ..api.connection import auth_argument_spec
 from ..model.findings import InputError, InvalidInput
+from ..model.input import shown
 from ..model.json_pointer import JSON
 from ..model.topology import Topology
 from ..scheduler.labels import is_label_key
@@ -97,7 +98,7 @@ def topology_of(params: t.Mapping[str, t.Any]) -> Topology:
         params["cluster_uid"] == ""
     )
     faults += [
-        InputError(f"topology_keys.{name}", f"must be a label key, not {key!r}")
+        InputError(f"topology_keys.{name}", f"must be a label key, not {shown(key)}")
         for name, key in params["topology_keys"].items()
         if not isinstance(key, str) or not is_label_key(key)
     ]

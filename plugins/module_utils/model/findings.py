@@ -219,5 +219,7 @@ _SHORT = 3
 
 def near_names(name: str, known: t.Iterable[str]) -> list[str]:
     """At most three names, the nearest first. A short name has to be nearer: `hp` is not `shop`."""
-    names = [x for x in known if len(name) > _SHORT or abs(len(x) - len(name)) < 2]
-    return difflib.get_close_matches(name, sorted(names), n=3, cutoff=0.6)
+    near = [x for x in known if len(name) > _SHORT or abs(len(x) - len(name)) < 2]
+    names = {x.lower(): x for x in sorted(near)}
+    likely = difflib.get_close_matches(name.lower(), names, n=3, cutoff=0.6)
+    return [names[x] for x in likely]

@@ -282,6 +282,22 @@ class TestWhatIsMissing:
             f"K8S_AUTH_CONTEXT: there is no context prod in kubeconfig; {there}"
         )
 
+    def test_user_of_the_context_that_does_not_exist(self, tmp_path: pathlib.Path) -> None:
+        """The client would ask as system:anonymous."""
+        kubeconfig = {**_kubeconfig("https://x"), "users": []}
+        message = "kubeconfig names the user u, which does not exist: nothing was done; correct"
+        assert message in self.refused(kubeconfig=kubeconfig)
+        file = tmp_path / "config"
+        file.write_text(json.dumps(kubeconfig))
+        assert self.refused(kubeconfig=str(file), context="other").startswith(
+            f"context other of {file} names the user "
+        )
+
+    def test_proxy_without_a_scheme(self) -> None:
+        assert self.refused(kubeconfig=_kubeconfig("https://x"), proxy="squid:3128") == (
+            "proxy: has no scheme: begin it with http:// or https://"
+        )
+
     def test_a_current_context_that_is_not_there(self) -> None:
         kubeconfig = _kubeconfig("https://x")
         kubeconfig["current-context"] = "gone"

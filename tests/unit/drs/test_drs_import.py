@@ -1090,7 +1090,14 @@ def test_all_faults_are_named_at_once(run_module: RunModule) -> None:
 
 
 OPTION_FAULTS: dict[str, tuple[dict[str, t.Any], str]] = {
-    "namespace": ({"namespace": "a/b"}, "namespace: must be a name without a slash, not 'a/b'"),
+    "namespace in capitals": (
+        {"namespace": "Shop"},
+        "namespace: must be the name of a namespace, such as shop, not 'Shop'",
+    ),
+    "namespace": (
+        {"namespace": "a/b"},
+        "namespace: must be the name of a namespace, such as shop, not 'a/b'",
+    ),
     "prefix": ({"label_prefix": "No_DNS"}, "label_prefix: must be a DNS name such as example.com"),
     "vm_names": ({"vm_names": {"a": "x/y/z"}}, "vm_names.a: must be a name, or namespace/name"),
     "vms": ({"vms": [{"nam": "a"}]}, "vms[0]: unknown option 'nam'; did you mean 'name'?"),

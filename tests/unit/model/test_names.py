@@ -13,6 +13,7 @@ from ansible_collections.virt.placement.plugins.module_utils.model.findings impo
         ("hp", ["shop", "prod"], []),
         ("shp", ["shop", "prod"], ["shop"]),
         ("wep", ["web", "web-server"], ["web"]),
+        ("SHOP", ["shop", "prod"], ["shop"]),
         ("hihg", ["high", "low"], ["high"]),
         ("kni-workerr2", ["kni-worker", "kni-worker2", "etcd"], ["kni-worker2", "kni-worker"]),
     ],

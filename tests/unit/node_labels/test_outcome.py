@@ -49,6 +49,12 @@ TO_REMOVE = LabelRequest(nodes=("w1",), remove=("rack",))
             LabelRequest(per_node={"w1": {"zone": "a"}}),
             ["all nodes have these labels already: "],
         ),
+        (
+            [],
+            False,
+            LabelRequest(labels={"zone": "a"}),
+            ["no node is named, so no label is changed: "],
+        ),
         ([], False, TO_REMOVE, ["none of the nodes has these labels: rack"]),
     ],
 )
