@@ -29,6 +29,7 @@ NAVIGATION: t.Mapping[str, t.Sequence[str]] = {
         "docs/physical-hosts",
         "docs/from-affinity-to-rules",
         "docs/undo",
+        "docs/new-members",
         "docs/report",
         "docs/maintenance",
         "docs/from-vsphere",

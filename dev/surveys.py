@@ -52,6 +52,7 @@ _RULES = (
     Question("placement_apply_namespace", "Namespace of the rules"),
     Question("placement_apply_rules", "Rules"),
     Question("placement_apply_rule_set", "Rule set"),
+    Question("placement_apply_new_members", "Workloads that are created later"),
     Question("placement_apply_allow", "Methods to move"),
     Question("placement_apply_on_failure", "After a failure"),
 )

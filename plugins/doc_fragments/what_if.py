@@ -44,6 +44,14 @@ options:
     type: str
     choices: ['false', 'true', similar]
     default: 'false'
+  new_members:
+    description:
+      - As in M(virt.placement.rules). With V(policy) rules may name workloads that do not exist yet: nothing is
+        forecast of them.
+    type: str
+    choices: [none, policy, warn]
+    default: none
+    version_added: 1.0.0
   scale:
     description: Forecast as if these workloads had another number of replicas.
     type: list

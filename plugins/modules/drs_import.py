@@ -90,8 +90,11 @@ options:
     description:
       - What to do if O(vms) lacks a VM of a rule. V(fail) names each of them, V(leave_out) makes rules for the others,
         for example while VMs still migrate from vCenter.
+      - V(expect) names it in the rules as O(vm_names) does, or as Forklift would in O(namespace). Module
+        M(virt.placement.rules) takes such names with O(virt.placement.rules#module:new_members=policy), and the VM has
+        its rules from the moment it is created.
     type: str
-    choices: [fail, leave_out]
+    choices: [fail, leave_out, expect]
     default: fail
   nodes:
     description:
@@ -370,7 +373,8 @@ report:
                 - V(required), a VM-VM rule is required.
                 - V(leader), the VM that others follow.
                 - V(namespaces), the VMs are in several namespaces.
-                - V(missing_vms), VMs are not on the cluster yet.
+                - V(missing_vms), VMs are not on the cluster yet, and left out.
+                - V(expected_vms), VMs are not on the cluster yet, and the rule names them.
                 - V(rests), a disabled rule has C(enabled=false).
                 - V(enabled), a disabled rule is carried over as an enabled rule.
                 - V(left_out), the containers of a rule of Proxmox, or the priorities of its nodes, have no counterpart.
@@ -492,7 +496,7 @@ def main() -> None:
             "vm_names": {"type": "dict", "default": {}},
             "missing_vms": {
                 "type": "str",
-                "choices": ["fail", "leave_out"],
+                "choices": ["fail", "leave_out", "expect"],
                 "default": "fail",
             },
             "nodes": {"type": "list", "elements": "raw"},

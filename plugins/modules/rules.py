@@ -577,12 +577,36 @@ new_members:
         name:
           description: Name of the workload.
           type: str
+    workloads:
+      description:
+        - What the rules choose without RV(new_members.expected).
+        - Option O(virt.placement.rollout#module:workloads) takes it as it is.
+      type: list
+      elements: dict
+      contains:
+        kind:
+          description: Kind of the workloads.
+          type: str
+        namespace:
+          description: Their namespace.
+          type: str
+        names:
+          description: Their names.
+          type: list
+          elements: str
+        labels:
+          description: Labels of their pod templates.
+          type: dict
   sample:
     manifests: []
     covered: [web-even]
     not_covered: []
     expected:
       - {kind: VirtualMachine, namespace: shop, name: web-d}
+    workloads:
+      - kind: VirtualMachine
+        namespace: shop
+        labels: {tier: web}
 change:
   description: The change of the rule set that the written workloads belong to, for O(change) of an undo.
   returned: if rules of a workload were written or removed, or may have been where a connection was lost

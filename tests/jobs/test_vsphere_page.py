@@ -7,11 +7,12 @@ from __future__ import annotations
 import json
 import re
 import typing as t
+from pathlib import Path
 
 import pytest
 
 from demos.stage import Stage
-from sandbox import Sandbox
+from sandbox import Sandbox, objects
 from tests.conftest import CHECKOUT
 from tests.jobs.test_examples import create_shop
 from tests.page_commands import run_as_printed
@@ -81,8 +82,55 @@ def test_vm_of_a_node_that_fails_starts_again_once_it_is_fenced_as_on_the_page(
     run(stage, untaint.replace("kni-worker2", node))
 
 
+def test_vms_of_rules_that_were_written_before_they_arrive_start_where_the_rules_want_them(
+    stage: Stage, tmp_path: Path
+) -> None:
+    """As Forklift makes them (kubev2v/forklift, pkg/controller/plan/kubevirt.go): one create with the name, the label
+    app, annotations where the name is another one, and the affinity of the plan."""
+    drs_import, _topology, apply = (
+        command
+        for command in commands("### Before the VMs arrive")
+        if command.startswith("ansible-playbook")
+    )
+    rule = {"rule_name": "apart", "rule_type": "vm_vm_rule", "rule_vms": ["db", "WEB_7", "WEB_8"]}
+    flags = {"rule_enabled": True, "rule_mandatory": True, "rule_affinity": False}
+    (tmp_path / "rules.json").write_text(json.dumps({"drs_rule_info": {"P": [{**rule, **flags}]}}))
+    (tmp_path / "import.yml").write_text(
+        json.dumps(
+            {
+                "placement_drs_import_files": [str(tmp_path / "rules.json")],
+                "placement_drs_import_folder": str(tmp_path / "imported"),
+                "placement_drs_import_namespace": "shop",
+            }
+        )
+    )
+    run(stage, drs_import.replace("@import.yml", f"@{tmp_path}/import.yml"))
+    rules = f"@{tmp_path}/imported/rules-shop.yml"
+    apply = apply.replace("@rules-shop.yml", rules)
+
+    printed = run(stage, apply, identity="policies-writer")
+
+    assert "get their rules when they are created: shop/web-7, shop/web-8" in printed
+    api = stage.sandbox.api
+    for name in ("web-7", "web-8"):
+        manifest = objects.virtual_machine(name, "shop", labels={"app": name})
+        manifest["metadata"]["annotations"] = {
+            "openshift.io/display-name": name.upper().replace("-", "_"),
+            "original-ID": f"vm-{name[-1]}",
+        }
+        api.create(api.path("VirtualMachine", "shop"), manifest)
+    for name in ("web-7", "web-8"):
+        path = api.path("VirtualMachineInstance", "shop", name)
+        api.wait(lambda vmi: vmi.get("status", {}).get("phase") == "Running", path, 90)
+    assert len({nodes(stage)[name] for name in ("db", "web-7", "web-8")}) == 3
+    mark = stage.sandbox.audit.mark()
+    printed = run(stage, apply, identity="policies-writer")
+    assert "nothing to change" in printed
+    assert stage.sandbox.audit.writes(since=mark) == []
+
+
 def part(heading: str) -> str:
-    (text,) = re.findall(rf"^{heading}$(.*?)^## ", PAGE, re.M | re.S)
+    (text,) = re.findall(rf"^{heading}$(.*?)^(?:## |To take the import back)", PAGE, re.M | re.S)
     return t.cast(str, text)
 
 
@@ -117,8 +165,8 @@ def lines_of(printed: str, shown: t.Sequence[str]) -> list[str]:
     return [line for line in without_nodes(lines) if line in without_nodes(shown)]
 
 
-def run(stage: Stage, command: str, *, fails: bool = False) -> str:
+def run(stage: Stage, command: str, *, fails: bool = False, identity: str = "mover") -> str:
     """What the command prints, of which the page shows a part."""
-    done = run_as_printed(stage.sandbox, command, "mover")
+    done = run_as_printed(stage.sandbox, command, identity)
     assert (done.returncode != 0) is fails, f"{command}\n{done.stdout}"
     return done.stdout

@@ -87,6 +87,8 @@ def test_vm_that_is_created_later_has_its_rules_and_a_second_task_writes_nothing
     assert [x["kind"] for x in result["writes"]] == [POLICY, f"{POLICY}Binding", VM]
     assert result["new_members"]["covered"] == ["apart", "fast"]
     assert [x["name"] for x in result["new_members"]["expected"]] == ["web-b"]
+    by_name, by_labels = result["new_members"]["workloads"]
+    assert by_name["names"] == ["web-a"] and by_labels["labels"] == {"tier": "web"}
     assert entries(result, "done")["expected"] == [f"{task.namespace}/web-b"]
     assert [x["kind"] for x in result["new_members"]["manifests"]] == [POLICY, f"{POLICY}Binding"]
     assert of_set(task) == [POLICY, f"{POLICY}Binding"]

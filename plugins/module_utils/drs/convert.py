@@ -21,7 +21,7 @@ from .contradictions import contradictions
 from .export import DrsCluster, DrsOverride, DrsRule, DrsRuleKind, SourceVm
 from .followers import FollowedRule, follow, follow_at_rest
 from .host_groups import FreeNames, HostGroups
-from .options import ImportOptions
+from .options import EXPECT, LEAVE_OUT, ImportOptions
 from .report import ImportDecision, ImportedPart
 from .vm_names import FoundVm, TargetVm, VmNames
 
@@ -72,7 +72,11 @@ class _Import:
         self._rule_names = FreeNames("rule")
         self._hosts = HostGroups(cluster.host_groups, options, faults)
         self._vms = VmNames(
-            options.vms, options.vm_names or {}, options.namespace, _vms_of(cluster)
+            options.vms,
+            options.vm_names or {},
+            options.namespace,
+            _vms_of(cluster),
+            expects=options.missing_vms == EXPECT,
         )
         self._in_fault: set[str] = set()
         self._members: dict[str, tuple[SourceVm, ...]] = {}
@@ -219,8 +223,8 @@ class _Import:
         """A VM of a rule; it is a fault of the first rule that names it."""
         found = self._vms.find(vm)
         fault = found.fault
-        if found.missing and not self._options.leave_out_missing:
-            fault = f"{found.missing}. Name it in vm_names, or set missing_vms to leave_out until it is there"
+        if found.missing and self._options.missing_vms != LEAVE_OUT:
+            fault = f"{found.missing}. Name it in vm_names, or set missing_vms to {LEAVE_OUT} until it is there"
         if fault and vm.key not in self._in_fault:
             self._in_fault.add(vm.key)
             self._faults.append(InputError(str(rule), fault))
@@ -263,6 +267,17 @@ class _Import:
                 "missing_vms",
                 f"It leaves out {listed(missing)}, not on the cluster.",
                 "Import again when they are.",
+            )
+        expected = [
+            found.target
+            for vm in self._members[rule.where]
+            if (found := self._vms.find(vm)).is_expected
+        ]
+        if expected:
+            yield ImportDecision(
+                "expected_vms",
+                f"It names {listed(expected)}, not on the cluster yet.",
+                "Name the right VMs in vm_names. Write the rules with new_members: policy.",
             )
         for vm in self._members[rule.where]:
             if text := self._vms.find(vm).decision:
@@ -414,12 +429,12 @@ class _Import:
         if found.fault and override.vm.key not in self._in_fault:
             self._in_fault.add(override.vm.key)
             self._faults.append(InputError(f"{override.where}, override", found.fault))
-        if found.target is None:
+        if found.target is None or found.is_expected:
             return ImportedPart(
                 "override",
                 name,
                 override.where,
-                reason=f"The VM is not on the cluster: {found.missing or found.fault}.",
+                reason=f"The VM is not on the cluster: {found.missing or found.fault or found.target}.",
                 advice="Import again when it is, or name it in vm_names.",
             )
         self._result.vm_labels[found.target] = {DO_NOT_MOVE: _STAYS}

@@ -17,6 +17,9 @@ from .vm_names import DISPLAY_NAME, ORIGINAL_ID, TargetVm
 _LONGEST_PREFIX = 253
 _LONGEST_LABEL = 63
 
+FAIL, LEAVE_OUT, EXPECT = "fail", "leave_out", "expect"
+"""What to do where the cluster lacks a VM of a rule."""
+
 
 @dataclass(frozen=True, slots=True)
 class NodesOfGroup:
@@ -29,7 +32,7 @@ class NodesOfGroup:
 
 @dataclass(frozen=True, slots=True)
 class ImportOptions:
-    """`vms` and `nodes` None: what the cluster has is not known."""
+    """`vms` and `nodes` None: what the cluster has is not known. `missing_vms` is FAIL, LEAVE_OUT or EXPECT."""
 
     namespace: str = "default"
     label_prefix: str = "drs.placement.virt"
@@ -41,7 +44,7 @@ class ImportOptions:
     leaders: tuple[str, ...] = ()
     skip_rules: tuple[str, ...] = ()
     enable_rules: tuple[str, ...] = ()
-    leave_out_missing: bool = False
+    missing_vms: str = FAIL
 
 
 def read_import_options(params: t.Mapping[str, JSON], faults: list[InputError]) -> ImportOptions:
@@ -66,7 +69,7 @@ def read_import_options(params: t.Mapping[str, JSON], faults: list[InputError]) 
         leaders=tuple(params["leaders"]),
         skip_rules=tuple(params["skip_rules"]),
         enable_rules=tuple(params["enable_rules"]),
-        leave_out_missing=params["missing_vms"] == "leave_out",
+        missing_vms=params["missing_vms"],
     )
 
 

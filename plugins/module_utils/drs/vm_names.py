@@ -53,18 +53,20 @@ class TargetVm:
 
 @dataclass(frozen=True, slots=True)
 class FoundVm:
-    """`target`, or why there is none: it is `missing` on the cluster, or the answer is not clear (`fault`). `decision`:
-    what annotations had to do with it, which the owner of a VM may write."""
+    """`target`, or why there is none: it is `missing` on the cluster, or the answer is not clear (`fault`).
+    `is_expected`: it has that name once it is there. `decision`: what annotations had to do with it, which the owner of
+    a VM may write."""
 
     target: TargetVm | None = None
     missing: str = ""
     fault: str = ""
     decision: str = ""
+    is_expected: bool = False
 
 
 class VmNames:
     """Answers for the VMs of one export. `known` None: the VMs of the cluster were not given, and names are what
-    Forklift would make of them in `namespace`."""
+    Forklift would make of them in `namespace`. With `expects` so are those of VMs that the cluster lacks."""
 
     def __init__(
         self,
@@ -72,8 +74,11 @@ class VmNames:
         table: t.Mapping[str, tuple[str, str]],
         namespace: str,
         exported: t.Iterable[SourceVm],
+        *,
+        expects: bool = False,
     ) -> None:
         self._known, self._table, self._namespace = known, table, namespace
+        self._expects = expects
         self._found: dict[str, FoundVm] = {}
         self._sources: dict[tuple[str, str], SourceVm] = {}
         self._by_name: dict[str, list[TargetVm]] = defaultdict(list)
@@ -140,6 +145,8 @@ class VmNames:
         for target in self._by_name[name]:
             if target.namespace == namespace:
                 return FoundVm(target)
+        if self._expects:
+            return FoundVm(TargetVm(namespace, name), is_expected=True)
         return FoundVm(
             missing=f"{namespace}/{name}, which vm_names has for VM {str(vm)!r}, is not on the cluster"
         )
@@ -192,6 +199,12 @@ class VmNames:
             return _twice(vm, targets, "by their name")
         if targets:
             return FoundVm(targets[0])
+        if (
+            self._expects
+            and name
+            and all(x.namespace != self._namespace for x in self._by_name[name])
+        ):
+            return FoundVm(TargetVm(self._namespace, name), is_expected=True)
         others = "".join(
             f". {target} has this name, but came from VM {target.origin} by its annotations"
             for target in sorted(self._by_name[name])

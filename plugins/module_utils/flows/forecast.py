@@ -41,9 +41,11 @@ from ..model.rendering import Entry, as_json, one_line, outcome, plural
 from ..model.snapshot import Snapshot
 from ..model.topology import Topology
 from ..planning.plan_request import Scope
+from ..rules.policy_plan import NONE
 from ..rules.rules_plan import ExtraFindings, RulesPlan
 from ..rules.rules_request import STATES, RulesRequest
 from ..view.label_input import NodeLabels, assumed_node_labels, with_node_labels
+from .rule_policies import with_policy_plan
 from .rules import plan_with_instance_types, rules_request, scope_of
 
 if t.TYPE_CHECKING:
@@ -235,6 +237,8 @@ def _question(
     plan = None
     if rules is not None:
         checked = replace(rules, faults=(*faults, *rules.faults))
+        if checked.new_members != NONE:
+            before, checked = with_policy_plan(api, before, checked)
         before, plan = plan_with_instance_types(api, before, checked, extra_findings)
     elif faults:
         raise InvalidInput(faults)

@@ -10,7 +10,9 @@ from ..api.client import ApiClient
 from ..cluster.read_policies import with_policies
 from ..model.findings import InputError
 from ..model.json_pointer import JSON
+from ..model.objects import Ref
 from ..model.rendering import Entry
+from ..model.rule import WorkloadSelector
 from ..model.snapshot import Snapshot, unreadable_texts
 from ..rules.policy_plan import NONE, PolicyPlan, WrittenPolicies
 from ..rules.registry import NEW_MEMBERS
@@ -35,8 +37,20 @@ def with_policy_plan(
     if (why := plan.why_none) is not None and request.new_members != NONE:
         text = f"{why}. {why.advice}" if why.advice else str(why)
         faults.append(InputError("new_members", text))
+    plan = replace(plan, there=_there(request, plan))
     request = replace(request, policies=plan, faults=(*request.faults, *faults))
     return replace(snapshot, workloads=(*snapshot.workloads, *plan.expected)), request
+
+
+def _there(request: RulesRequest, plan: PolicyPlan) -> tuple[WorkloadSelector, ...]:
+    """What the rules choose, without the names of workloads that do not exist yet."""
+    expected = plan.expected_refs
+    selectors = dict.fromkeys(x for rule in request.rules for x in rule.workloads)
+    there = (
+        replace(x, names=tuple(n for n in x.names if Ref(x.kind, x.namespace, n) not in expected))
+        for x in selectors
+    )
+    return tuple(x for x in there if x.names or x.labels is not None)
 
 
 def policies_result(written: WrittenPolicies, mode: str) -> dict[str, JSON]:
@@ -53,8 +67,16 @@ def policies_result(written: WrittenPolicies, mode: str) -> dict[str, JSON]:
                 for rule, why in sorted(plan.not_covered.items())
             ],
             "expected": [ref._asdict() for ref in sorted(plan.expected_refs)],
+            "workloads": [_selector(selector) for selector in plan.there],
         }
     }
+
+
+def _selector(selector: WorkloadSelector) -> dict[str, JSON]:
+    chosen: dict[str, JSON] = {"names": list(selector.names)}
+    if selector.labels is not None:
+        chosen = {"labels": dict(selector.labels)}
+    return {"kind": selector.kind, "namespace": selector.namespace, **chosen}
 
 
 def policy_entries(

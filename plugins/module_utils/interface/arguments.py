@@ -86,6 +86,11 @@ def what_if_options() -> dict[str, Spec]:
         },
         "prune": {"type": "bool", "default": False},
         "adopt": ADOPT_OPTION,
+        "new_members": {
+            "type": "str",
+            "default": "none",
+            "choices": ["none", "policy", "warn"],
+        },
         "scale": {"type": "list", "elements": "dict", "options": scaled},
         **ASSUME_NODE_LABELS,
     }

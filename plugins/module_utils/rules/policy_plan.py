@@ -11,7 +11,7 @@ from ..model.admission_policy import POLICY_API, POLICY_LISTS, AdmissionPolicy
 from ..model.json_pointer import ANNOTATIONS, JSON, LABELS, Pointer
 from ..model.objects import Ref
 from ..model.obstacle import Obstacle
-from ..model.rule import RuleId
+from ..model.rule import RuleId, WorkloadSelector
 from ..model.snapshot import Workload
 from ..model.write import Operation, Write
 
@@ -23,7 +23,8 @@ NONE, POLICY, WARNING = "none", "policy", "warn"
 class PolicyPlan:
     """`manifests`: the policy and its binding, none where there is no policy: `why_none` says why, or no rule is for
     new members. `not_covered`: the rules that new members do not get, each with the reason. `covered`: those that they
-    get; `expected`: stand-ins of workloads that these rules name and that do not exist. `removed`: rules that leave
+    get; `expected`: stand-ins of workloads that these rules name and that do not exist, and `there` what the rules of
+    the task choose without them. `removed`: rules that leave
     the policies of the set. `unread`: what could not be read, where these rules may be in a policy."""
 
     manifests: tuple[JSON, ...] = ()
@@ -31,6 +32,7 @@ class PolicyPlan:
     why_none: Obstacle | None = None
     covered: frozenset[RuleId] = frozenset()
     expected: tuple[Workload, ...] = ()
+    there: tuple[WorkloadSelector, ...] = ()
     removed: tuple[RuleId, ...] = ()
     unread: tuple[str, ...] = ()
     writes: tuple[Write, ...] = ()

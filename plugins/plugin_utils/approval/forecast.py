@@ -17,7 +17,7 @@ FORECASTS = ("guaranteed", "possible", "unknown", "impossible")
 SHOWN = 100
 """Moves and reasons in the summary, at most: a job of AWX keeps it, and shows it on a page."""
 
-DECIDED = ("rules", "state", "prune", "adopt", "topology_keys")
+DECIDED = ("rules", "state", "prune", "adopt", "new_members", "topology_keys")
 """Options of placement_apply and placement_undo that decide what is written."""
 
 LIMITS = (

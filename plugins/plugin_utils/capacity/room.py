@@ -68,7 +68,7 @@ def check_rules(job: Job) -> Result:
     options = job.record.asked
     if not options["keep_room_for"]:
         return {}
-    names = ("namespace", "rule_set", "rules", "state", "prune", "adopt")
+    names = ("namespace", "rule_set", "rules", "state", "prune", "adopt", "new_members")
     asked = {name: options[name] for name in names}
     now = {"tolerate": options["keep_room_for"], "topology_keys": options["topology_keys"]}
     if job.check_mode:  # the role placement_topology has not written its labels

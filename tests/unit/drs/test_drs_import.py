@@ -402,6 +402,34 @@ def test_vms_that_are_not_there_yet_fail_or_are_left_out(run_module: RunModule) 
     assert pair["reason"] == "Too few of its VMs are on the cluster: c not."
 
 
+def test_vms_that_are_expected_are_named_as_they_will_be(run_module: RunModule) -> None:
+    rules = (rule("web", "apart", "a", "b", "Web_1"), rule("pair", "together", "a", "old"))
+    vms = [{"name": "a"}, {"name": "b"}]
+    result = of_content(
+        run_module, *rules, vms=vms, missing_vms="expect", vm_names={"old": "shop/legacy"}
+    )
+
+    web, pair = rules_of(result)["shop"]
+    assert web["workloads"] == ["a", "b", "web-1"]
+    assert {*pair["workloads"], pair["keep_together"]["with"]} == {"a", "legacy"}
+    of_web, of_pair = result["report"]["decisions"]
+    assert codes(of_web) == ["expected_vms"] and "shop/web-1, not on the" in str(of_web)
+    assert codes(of_pair) == ["expected_vms", "leader"]
+
+
+def test_expected_vm_whose_name_is_taken_is_refused(run_module: RunModule) -> None:
+    """Forklift adds a random suffix to such a name."""
+    other = {"name": "a-b", "namespace": "shop", "display_name": "a b", "original_id": "vm-1"}
+    moved = rule("r", "apart", "a+b", "web")
+
+    (message,) = messages(of_content(run_module, moved, vms=[other], missing_vms="expect"))
+    elsewhere = {**other, "namespace": "back"}
+    result = of_content(run_module, moved, vms=[elsewhere], missing_vms="expect")
+
+    assert "shop/a-b has this name, but came from VM 'a b' vm-1 by its annotations" in message
+    assert rules_of(result)["shop"][0]["workloads"] == ["a-b", "web"]
+
+
 def test_rule_over_two_namespaces_is_one_rule_in_each(run_module: RunModule) -> None:
     vm_names = {"b1": "back/b1", "b2": "back/b2"}
     result = of_content(
