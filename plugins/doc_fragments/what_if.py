@@ -46,8 +46,8 @@ options:
     default: 'false'
   new_members:
     description:
-      - As in M(virt.placement.rules). With V(policy) rules may name workloads that do not exist yet: nothing is
-        forecast of them.
+      - As in M(virt.placement.rules). With V(policy) rules may name workloads that do not exist yet, and nothing is
+        forecast of these.
     type: str
     choices: [none, policy, warn]
     default: none
