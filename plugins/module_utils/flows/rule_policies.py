@@ -14,6 +14,7 @@ from ..model.objects import Ref
 from ..model.rendering import Entry
 from ..model.rule import WorkloadSelector
 from ..model.snapshot import Snapshot, unreadable_texts
+from ..rules.plan import is_named
 from ..rules.policy_plan import NONE, PolicyPlan, WrittenPolicies
 from ..rules.registry import NEW_MEMBERS
 from ..rules.rules_request import RulesRequest
@@ -37,20 +38,23 @@ def with_policy_plan(
     if (why := plan.why_none) is not None and request.new_members != NONE:
         text = f"{why}. {why.advice}" if why.advice else str(why)
         faults.append(InputError("new_members", text))
-    plan = replace(plan, there=_there(request, plan))
+    plan = replace(plan, there=_there(request, plan, snapshot))
     request = replace(request, policies=plan, faults=(*request.faults, *faults))
     return replace(snapshot, workloads=(*snapshot.workloads, *plan.expected)), request
 
 
-def _there(request: RulesRequest, plan: PolicyPlan) -> tuple[WorkloadSelector, ...]:
-    """What the rules choose, without the names of workloads that do not exist yet."""
+def _there(
+    request: RulesRequest, plan: PolicyPlan, snapshot: Snapshot
+) -> tuple[WorkloadSelector, ...]:
+    """What the rules choose, without names of workloads that do not exist yet, and labels that no workload has."""
     expected = plan.expected_refs
-    selectors = dict.fromkeys(x for rule in request.rules for x in rule.workloads)
-    there = (
-        replace(x, names=tuple(n for n in x.names if Ref(x.kind, x.namespace, n) not in expected))
-        for x in selectors
-    )
-    return tuple(x for x in there if x.names or x.labels is not None)
+    there: list[WorkloadSelector] = []
+    for x in (x for rule in request.rules for x in rule.workloads):
+        names = tuple(n for n in x.names if Ref(x.kind, x.namespace, n) not in expected)
+        left = replace(x, names=names)
+        if names or (left not in there and any(is_named([left], w) for w in snapshot.workloads)):
+            there.append(left)
+    return tuple(there)
 
 
 def policies_result(written: WrittenPolicies, mode: str) -> dict[str, JSON]:
