@@ -751,7 +751,8 @@ writes:
     patch:
       description:
         - The change of a label on what runs, as JSON Patch (RFC 6902), sent with tests like that of a workload.
-        - The patch of a workload stands in RV(workloads[].patch).
+        - The patch of a workload stands in RV(workloads[].patch). A policy that is written stands in
+          RV(new_members.manifests).
       returned: for a running VMI or pod
       type: list
       elements: dict

@@ -204,3 +204,45 @@ def test_object_of_others_with_the_name_of_the_policy_stays_as_it_is(task: Polic
     path = task.api.path(POLICY, name=made["metadata"]["name"])
     assert task.api.get(path)["metadata"]["resourceVersion"] == made["metadata"]["resourceVersion"]
     task.api.delete(path)
+
+
+def test_expected_deployment_starts_no_rollout(task: PolicyTask) -> None:
+    cache = {"kind": "Deployment", "names": ["cache"]}
+    result = task({**FAST, "workloads": [cache]}, new_members="policy")
+    assert "failed" not in result, result["msg"]
+    assert result["findings"] == []
+    assert [x["name"] for x in result["new_members"]["expected"]] == ["cache"]
+    kinds = [x["kind"] for x in result["writes"] if "patch" in x]  # it stands in the manifests
+    assert kinds == []
+
+
+def test_name_that_no_object_can_have_is_not_expected(task: PolicyTask) -> None:
+    result = task({**FAST, "workloads": ["Web_B"]}, new_members="policy")
+    assert "there is no VirtualMachine 'Web_B'" in result["msg"]
+    assert "new_members" not in result["msg"]
+    assert of_set(task) == []
+
+
+def test_missing_workload_is_told_the_option_for_those_that_come_later(task: PolicyTask) -> None:
+    result = task({**FAST, "workloads": ["db-1"]})
+    assert result["msg"].endswith("; if it is created later, set new_members to policy")
+    both = {**APART, "workloads": ["web-a", {"labels": {"tier": "web"}}]}
+    text = task(both, new_members="policy")["msg"]
+    assert "; no policy can give it its rule later: rule apart writes terms" in text
+
+
+def test_binding_that_is_left_of_a_deleted_policy_is_taken_over(task: PolicyTask) -> None:
+    task(FAST, new_members="policy")
+    task.api.delete(task.api.path(POLICY, name=policy_name(task.namespace, "default")))
+    assert of_set(task) == [f"{POLICY}Binding"]
+    again = task(FAST, new_members="policy")
+    assert "failed" not in again, again["msg"]
+    assert of_set(task) == [POLICY, f"{POLICY}Binding"]
+    assert not task(FAST, new_members="policy")["changed"]
+
+
+def test_manifests_are_those_of_the_set_where_nothing_is_removed(task: PolicyTask) -> None:
+    written = task(FAST, new_members="policy")["new_members"]["manifests"]
+    result = task({"name": "other"}, state="absent", new_members="policy")
+    assert not result["changed"]
+    assert result["new_members"]["manifests"] == written

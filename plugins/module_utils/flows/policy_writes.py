@@ -10,11 +10,18 @@ from __future__ import annotations
 from ..api.client import ApiClient
 from ..api.errors import ApiRequest, Conflict, Forbidden
 from ..cluster.access import Right, missing_rights
+from ..model.admission_policy import policy_from_manifest
 from ..model.findings import InputError, InvalidInput
 from ..model.obstacle import NO_RIGHT, Obstacle
 from ..model.rendering import listed
 from ..model.write import Write
-from ..rules.policy_plan import PolicyPlan, WrittenPolicies, policy_path
+from ..rules.policy_plan import (
+    PolicyPlan,
+    WrittenPolicies,
+    changed,
+    is_of_same_set,
+    policy_path,
+)
 
 WRITER = (
     "grant this identity the ClusterRole virt-placement-policies-writer (rbac/policies-writer.yml)"
@@ -75,6 +82,13 @@ def _create(api: ApiClient, write: Write, dry_run: bool) -> None:
     try:
         api.create(_collection(write), write.operations[0].value, dry_run=dry_run)
     except Conflict as error:
+        there = policy_from_manifest(write.target.kind, api.get(write.path))
+        manifest = write.operations[0].value
+        if is_of_same_set(there, manifest):
+            # made meanwhile, or a binding that is left of a deleted policy, which is not read with one
+            if (change := changed(there, manifest)) is not None:
+                _send(api, change, dry_run=dry_run)
+            return
         text = (
             f"{write.target} exists, and is none that this rule set has made: it lacks the labels and annotations"
             " placement.virt/. It was left as it is. Delete it, or write the rules as another rule_set"

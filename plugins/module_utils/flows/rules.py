@@ -105,7 +105,10 @@ def _result(
         **writes_result(
             (*written.policies.done, *written.done),
             diff=diff,
-            elsewhere={change.ref for change in plan.workloads},
+            elsewhere={
+                *(change.ref for change in plan.workloads),
+                *(x.target for x in written.policies.done if x.after is not None),
+            },
             words=lambda write: term_changes(write, topology),
         ),
         "workloads": written.workloads(),
@@ -139,7 +142,7 @@ def entries(
         restored, left = restoration().entries(written.plan, written.changes, check)
         done, skipped = [*done, *restored], [*skipped, *left]
     elif not (done or skipped or written.policies.done or written.policies.refused):
-        done = [Entry("unchanged", "rules: nothing to change, all of them are written already")]
+        done = [Entry("unchanged", f"rules: {_unchanged(written.plan, state)}")]
     more_done, more_skipped, following = policy_entries(
         written.policies, new_members, check=check, restores=state in RESTORATIONS
     )
@@ -153,6 +156,14 @@ def entries(
     if held and not check:
         following.append(end_of_hold(held, ["migrate"], tried=False))
     return outcome(done, skipped, following)
+
+
+def _unchanged(plan: RulesPlan, state: str) -> str:
+    if state == "absent":
+        return "nothing to remove"
+    return "nothing to change, " + (
+        "all of them are written already" if plan.about else "they choose no workload that exists"
+    )
 
 
 def _warn(module: AnsibleModule, plan: RulesPlan) -> None:

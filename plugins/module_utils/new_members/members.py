@@ -17,7 +17,7 @@ from ..kinds.registry import KINDS
 from ..model.findings import InputError
 from ..model.json_pointer import JSON
 from ..model.kinds import PREFIX
-from ..model.objects import Labels, Ref
+from ..model.objects import Labels, Ref, is_object_name
 from ..model.obstacle import NOT_COVERED, Obstacle
 from ..model.rule import PodSelector, Rule, RuleId, WorkloadSelector
 from ..model.snapshot import Snapshot, Workload
@@ -73,10 +73,14 @@ def new_members(rules: t.Sequence[Rule], snapshot: Snapshot) -> NewMembers:
 
 
 def stand_ins_of_names(rules: t.Iterable[Rule], snapshot: Snapshot) -> tuple[Workload, ...]:
-    """Stand-ins of the workloads that the rules name, and that do not exist."""
+    """Stand-ins of the workloads that the rules name, and that do not exist, but can."""
     named = (x.selector for rule in rules for x in _references(rule) if x.selector.labels is None)
     names = {(selector.kind, name): selector for selector in named for name in selector.names}
-    stand_ins = (_stand_in(selector, name, {}) for (_kind, name), selector in names.items())
+    stand_ins = (
+        _stand_in(selector, name, {})
+        for (_kind, name), selector in names.items()
+        if is_object_name(name)
+    )
     return tuple(x for x in stand_ins if x.ref not in snapshot.workloads_by_ref)
 
 

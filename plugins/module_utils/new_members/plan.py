@@ -35,7 +35,7 @@ def plan_policies(request: RulesRequest, snapshot: Snapshot) -> PolicyPlan:
         stored += rules
     after = _rules_after(request, stored)
     only_removes = request.state != "present" or request.new_members == NONE
-    if only_removes and len(after) == len(stored):
+    if request.new_members == NONE and len(after) == len(stored):
         return PolicyPlan()
     mutates = request.new_members == POLICY
     if only_removes:

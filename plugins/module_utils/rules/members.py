@@ -59,16 +59,16 @@ class Resolved:
     targets: tuple[ResolvedTarget, ...] = ()
 
 
-def resolve(rule: Rule, view: ClusterView, faults: list[InputError]) -> Resolved:
-    """The rule with its workloads and targets; what cannot be found is added to `faults`."""
+def resolve(rule: Rule, view: ClusterView, faults: list[InputError], advice: str = "") -> Resolved:
+    """The rule with its workloads and targets; what cannot be found is added to `faults`, with the `advice`."""
     groups = [
-        _members(reference, view, f"{rule.where}, workloads[{index}]", faults)
+        _members(reference, view, f"{rule.where}, workloads[{index}]", faults, advice)
         for index, reference in enumerate(rule.workloads)
     ]
     targets = [
         target
         for where, named in targets_of(rule)
-        for target in _resolved_targets(named, view, f"{rule.where}, {where}", faults)
+        for target in _resolved_targets(named, view, f"{rule.where}, {where}", faults, advice)
     ]
     workloads = {workload.ref: workload for group in groups for workload in group.workloads}
     labels = groups[0].labels if groups else None
@@ -98,20 +98,24 @@ def _numbered(option: str, targets: t.Sequence[Target]) -> list[tuple[str, Targe
 
 
 def _resolved_targets(
-    target: Target, view: ClusterView, where: str, faults: list[InputError]
+    target: Target, view: ClusterView, where: str, faults: list[InputError], advice: str
 ) -> list[ResolvedTarget]:
     if isinstance(target, PodSelector):
         for namespace in target.namespaces:
             WorkloadLookup(view, faults).check_namespace(namespace, where)
         return [ResolvedTarget(namespace, pods=target.labels) for namespace in target.namespaces]
-    members = _members(target, view, where, faults)
+    members = _members(target, view, where, faults, advice)
     return [ResolvedTarget(target.namespace, members)]
 
 
 def _members(
-    reference: WorkloadSelector, view: ClusterView, where: str, faults: list[InputError]
+    reference: WorkloadSelector,
+    view: ClusterView,
+    where: str,
+    faults: list[InputError],
+    advice: str,
 ) -> Members:
-    lookup = WorkloadLookup(view, faults)
+    lookup = WorkloadLookup(view, faults, advice)
     available = lookup.why_unavailable(reference.kind, reference.namespace) is None
     if available and not lookup.check_namespace(reference.namespace, where):
         return Members(())

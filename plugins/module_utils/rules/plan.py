@@ -303,9 +303,9 @@ def _compile(
     if request.state == "absent" or is_missing(request.namespace, view):
         return []
     for rule in request.broken:
-        resolve(rule, view, faults)
+        resolve(rule, view, faults, _of_later(request, rule))
     selectors = GroupSelectorBuilder(view, ownerships.ownership)
-    resolved = [resolve(rule, view, faults) for rule in request.rules]
+    resolved = [resolve(rule, view, faults, _of_later(request, rule)) for rule in request.rules]
     for members in resolved:
         faults += pool_faults(members.rule, members.members.workloads, view)
     compiled = [compile_rule(x, selectors) for x in resolved]
@@ -314,6 +314,14 @@ def _compile(
             later = request.new_members == POLICY and members.rule.id in request.policies.covered
             findings += of_rule(members, terms, view, has_new_members=later)
     return compiled
+
+
+def _of_later(request: RulesRequest, rule: Rule) -> str:
+    """What helps where a rule names a workload that is created later."""
+    if request.new_members != POLICY:
+        return "; if it is created later, set new_members to policy"
+    why = request.policies.not_covered.get(rule.id)
+    return f"; no policy can give it its rule later: {why}. {why.advice}" if why else ""
 
 
 def _every_fault(

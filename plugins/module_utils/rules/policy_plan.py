@@ -7,7 +7,13 @@ from __future__ import annotations
 import typing as t
 from dataclasses import dataclass, field
 
-from ..model.admission_policy import POLICY_API, POLICY_LISTS, AdmissionPolicy
+from ..model.admission_policy import (
+    NAMESPACE,
+    POLICY_API,
+    POLICY_LISTS,
+    RULE_SET,
+    AdmissionPolicy,
+)
 from ..model.json_pointer import ANNOTATIONS, JSON, LABELS, Pointer
 from ..model.objects import Ref
 from ..model.obstacle import Obstacle
@@ -73,7 +79,7 @@ def policy_writes(
     objects = {(x.kind, x.name): x for policy in present for x in (policy, *policy.bindings)}
     wanted = {(x["kind"], x["metadata"]["name"]): x for x in manifests}
     writes = [
-        _changed(objects[key], manifest) if key in objects else _created(manifest)
+        changed(objects[key], manifest) if key in objects else _created(manifest)
         for key, manifest in wanted.items()
     ]
     gone = [x for key, x in objects.items() if key not in wanted]
@@ -94,8 +100,18 @@ def _deleted(there: AdmissionPolicy) -> Write:
     )
 
 
-def _changed(there: AdmissionPolicy, manifest: JSON) -> Write | None:
-    """None where nothing differs: the manifests have what the API server adds by default."""
+def is_of_same_set(there: AdmissionPolicy, manifest: JSON) -> bool:
+    """Whether labels and annotations say that the object was made for the rule set of the manifest."""
+    metadata, has = manifest["metadata"], there.manifest["metadata"]
+    return all(
+        (has.get(part) or {}).get(key) == metadata[part][key]
+        for part, key in (("labels", NAMESPACE), ("annotations", RULE_SET))
+    )
+
+
+def changed(there: AdmissionPolicy, manifest: JSON) -> Write | None:
+    """What makes a policy or binding as the manifest is. None where nothing differs: the manifests have what the API
+    server adds by default."""
     metadata = manifest["metadata"]
     operations = [
         Operation("add", place / key, value)

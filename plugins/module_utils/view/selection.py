@@ -248,12 +248,13 @@ def look_up(query: WorkloadQuery, snapshot: Snapshot) -> SelectedWorkloads:
 
 class WorkloadLookup:
     """Finds the workloads that selectors name. What is not found is added to `errors`, with the
-    nearest names."""
+    nearest names, or the advice where none is near."""
 
-    def __init__(self, tables: ClusterView, errors: list[InputError]) -> None:
+    def __init__(self, tables: ClusterView, errors: list[InputError], advice: str = "") -> None:
         self._tables = tables
         self._snapshot = tables.snapshot
         self._errors = errors
+        self._advice = advice
 
     def select(self, selector: WorkloadSelector, where: str) -> tuple[Ref, ...]:
         """The references that exist, in the order of the names, or sorted where labels select. An
@@ -310,7 +311,7 @@ class WorkloadLookup:
         hint = nearest(name, names)
         if other_kinds:
             hint = f"; there is a {' and a '.join(sorted(other_kinds))} of that name, set kind"
-        return f"there is no {kind} {name!r} in namespace {namespace!r}{hint}"
+        return f"there is no {kind} {name!r} in namespace {namespace!r}{hint or self._advice}"
 
 
 def without_kubevirt(kind: str) -> str:

@@ -59,3 +59,16 @@ def test_nothing_to_write_is_named(made: RulesPlan) -> None:
     assert texts(Written(unchanged), "done") == [
         "rules: nothing to change, all of them are written already"
     ]
+
+
+def test_nothing_to_remove_is_named(made: RulesPlan) -> None:
+    unchanged = replace(made, workloads=(), stages=(), about=0)
+    outcome = entries(Written(unchanged), "absent", check=False)["outcome"]
+    assert [x["text"] for x in outcome["done"]] == ["rules: nothing to remove"]
+
+
+def test_rules_without_a_workload_are_not_told_as_written(made: RulesPlan) -> None:
+    unchanged = replace(made, workloads=(), stages=(), about=0)
+    assert texts(Written(unchanged), "done") == [
+        "rules: nothing to change, they choose no workload that exists"
+    ]
