@@ -55,26 +55,6 @@ options:
     type: list
     elements: str
     default: [zone]
-  only:
-    description:
-      - Of the instances, only those of these workloads count in RV(problems). An empty list counts none.
-      - O(namespaces) may then have names of namespaces that were deleted. RV(outcome) names them.
-      - The role C(placement_maintenance) verifies what it has moved with it.
-    type: list
-    elements: dict
-    suboptions:
-      kind:
-        description: Kind of the workload, such as V(VirtualMachine).
-        type: str
-        required: true
-      namespace:
-        description: Its namespace.
-        type: str
-        required: true
-      name:
-        description: Its name.
-        type: str
-        required: true
 extends_documentation_fragment:
   - virt.placement.auth_options
   - virt.placement.attributes
@@ -82,6 +62,7 @@ extends_documentation_fragment:
   - virt.placement.attributes.info
   - virt.placement.placement
   - virt.placement.workloads
+  - virt.placement.workloads.only
 requirements:
   - python >= 3.10
   - kubernetes >= 28.1.0

@@ -50,26 +50,6 @@ options:
       - A single namespace is also the default of O(workloads[].namespace). With O(workloads), only those move.
     type: list
     elements: str
-  only:
-    description:
-      - Of the instances in O(namespaces), move only those of these workloads. Workloads and namespaces that do not
-        exist are ignored. An empty list selects nothing.
-      - The role C(placement_maintenance) moves back what it moved away with it.
-    type: list
-    elements: dict
-    suboptions:
-      kind:
-        description: Kind of the workload, such as V(VirtualMachine).
-        type: str
-        required: true
-      namespace:
-        description: Its namespace.
-        type: str
-        required: true
-      name:
-        description: Its name.
-        type: str
-        required: true
   scope:
     description:
       - Which instances move.
@@ -236,6 +216,7 @@ extends_documentation_fragment:
   - virt.placement.auth_options
   - virt.placement.placement
   - virt.placement.workloads
+  - virt.placement.workloads.only
   - virt.placement.window
   - virt.placement.attributes
   - virt.placement.attributes.cluster

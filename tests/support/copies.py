@@ -5,11 +5,26 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
+import typing as t
 from pathlib import Path
 
-from tests.unit.test_imports import COLLECTION
+from tests.unit.test_imports import CHECKOUT, COLLECTION
+
+FOLDERS = ("plugins", "dev", "sandbox", "tests/support", "tests/unit")
+"""What every test of the core reads."""
+
+
+def copy_checkout(root: Path, *more: str, left_out: t.Sequence[str] = ()) -> None:
+    """Copy these folders and FOLDERS to `root`, without files of names `left_out`; and what pytest and Ansible read."""
+    ignored = shutil.ignore_patterns("exports", "__pycache__", *left_out)
+    for folder in (*FOLDERS, *more):
+        shutil.copytree(CHECKOUT / folder, root / folder, ignore=ignored)
+    own = (CHECKOUT / "pyproject.toml", CHECKOUT / "galaxy.yml")
+    for path in [*CHECKOUT.glob("tests/*.py"), *own]:
+        shutil.copy2(path, root / path.relative_to(CHECKOUT))
 
 
 def run_tests(root: Path, *paths: str) -> subprocess.CompletedProcess[str]:

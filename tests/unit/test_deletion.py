@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import ast
 import re
-import shutil
 import typing as t
 from pathlib import Path
 
@@ -18,8 +17,8 @@ import pytest
 
 from dev.house import REGISTRIES
 from dev.unit_matrix import CAPABILITIES
-from tests.support.copies import run_tests
-from tests.unit.test_imports import CHECKOUT, COLLECTION, imports_of
+from tests.support.copies import copy_checkout, run_tests
+from tests.unit.test_imports import COLLECTION, imports_of
 
 CORE_TASKS = (
     *("drill_info", "forecast_info", "node_labels", "node_maintenance"),
@@ -70,21 +69,8 @@ class Copy:
 
     def __init__(self, root: Path) -> None:
         self.root = root
-        left_out = shutil.ignore_patterns("exports", "*.json", "pytest_plugin.py", "__pycache__")
-        for folder in (
-            "plugins",
-            "dev",
-            "docs",
-            "meta",
-            "playbooks",
-            "roles",
-            "sandbox",
-            "tests/support",
-            "tests/unit",
-        ):
-            shutil.copytree(CHECKOUT / folder, root / folder, ignore=left_out)
-        for path in [*CHECKOUT.glob("tests/*.py"), CHECKOUT / "pyproject.toml"]:
-            shutil.copy2(path, root / path.relative_to(CHECKOUT))
+        files = ("*.json", "pytest_plugin.py")
+        copy_checkout(root, "docs", "meta", "playbooks", "roles", left_out=files)
         written = root / "tests" / "unit" / CORE_TESTS[0]
         written.write_text(IMPORT_ALL.format(collection=COLLECTION))
 

@@ -8,11 +8,9 @@ pass beside it."""
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
 
-from tests.support.copies import run_tests
-from tests.unit.test_imports import CHECKOUT
+from tests.support.copies import copy_checkout, run_tests
 
 KIND = '''# Copyright (c) 2026, virt.placement contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
@@ -59,15 +57,7 @@ CORE_TESTS = (
 
 def copy_with_seventh_kind(root: Path) -> None:
     """Make a copy of the checkout with the seventh kind."""
-    left_out = shutil.ignore_patterns("exports", "__pycache__")
-    for folder in (
-        *("plugins", "rbac", "dev", "sandbox"),
-        *("tests/unit", "tests/support", "tests/bench", "tests/modules"),
-    ):
-        shutil.copytree(CHECKOUT / folder, root / folder, ignore=left_out)
-    own = (CHECKOUT / "pyproject.toml", CHECKOUT / "galaxy.yml")
-    for path in [*CHECKOUT.glob("tests/*.py"), *own]:
-        shutil.copy2(path, root / path.relative_to(CHECKOUT))
+    copy_checkout(root, "rbac", "tests/bench", "tests/modules")
     for tests in ("tests/unit/kinds", "tests/modules"):
         (root / tests / "seventh_kind.py").replace(root / tests / "test_seventh_kind.py")
     (root / NEW_FILE).write_text(KIND)
