@@ -23,6 +23,7 @@ OPTIONS: dict[str, t.Any] = {
     "state": "present",
     "prune": False,
     "adopt": False,
+    "new_members": "none",
     "topology_keys": {},
     "rollout": True,
     "allow": ["migrate"],

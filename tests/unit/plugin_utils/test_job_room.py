@@ -67,7 +67,7 @@ class ApplyJob(RoomJob):
 
     def __init__(self, before: str, after: str) -> None:
         super().__init__("apply", after, ["node"])
-        names = ("namespace", "rule_set", "rules", "state", "prune", "adopt")
+        names = ("namespace", "rule_set", "rules", "state", "prune", "adopt", "new_members")
         self.record.asked |= dict.fromkeys(names)
         self.before, self.after = before, after
 
