@@ -56,7 +56,7 @@ def closing_of(record: JobRecord, seconds: float) -> Closing:
     outcome = "failed" if failed else "checked" if record.check_mode else "done"
     reasons = _reasons(record, failed, parts["and_then"]) if failed else ()
     gaps = unread(record)
-    notes = list(_results(record.before_undo().notes))
+    notes = list(_results(record.before_undo()))
     done = joined(notes, "done")
     following = joined(_with_steps(record, notes), "next")
     if name == "maintenance":  # it says of its nodes and VMs what was done, and which job is next
@@ -111,23 +111,28 @@ def _after_failure(record: JobRecord) -> list[str]:
     return again(record)
 
 
-def _results(notes: t.Sequence[Parts]) -> t.Iterator[Parts]:
-    """What the tasks returned: of a module that only reads the last one, which is true now."""
-    last = {note["module"]: number for number, note in enumerate(notes)}
-    for number, note in enumerate(notes):
-        if not note["module"].endswith("_info") or last[note["module"]] == number:
+def _results(record: JobRecord) -> t.Iterator[Parts]:
+    """What the tasks returned: of a module that only reads the last one, which is true now. What rules hold is reported
+    by the rollout that followed, if one did."""
+    last = {note["module"]: number for number, note in enumerate(record.notes)}
+    for number, note in enumerate(record.notes):
+        if note["module"] == "rules" and "rollout" in last:
+            outcome = {
+                part: [x for x in entries if x["code"] != "held"]
+                for part, entries in note.get("outcome", {}).items()
+            }
+            yield {**note, "outcome": outcome}
+        elif not note["module"].endswith("_info") or last[note["module"]] == number:
             yield note
 
 
 def _with_steps(record: JobRecord, notes: t.Sequence[Parts]) -> t.Sequence[Parts]:
     """The results whose next steps are those of the job: the placement is that before a change in check mode, and
-    what a rollout has left has a step of its own, also for what rules hold. Rules whose files are not written are for
-    no other job."""
+    what a rollout has left has a step of its own. Rules whose files are not written are for no other job."""
     dropped = {"drs_import", "rules"} if record.failures else set()
-    if record.of("rollout"):
-        dropped.add("rules")
-    left = has_entry(record.last("rollout"), "next", "skipped")
-    if record.role in _WRITING and (record.check_mode or left):
+    if record.role in _WRITING and (
+        record.check_mode or has_entry(record.last("rollout"), "next", "skipped")
+    ):
         dropped.add("placement_info")
     return [note for note in notes if note["module"] not in dropped]
 

@@ -59,10 +59,18 @@ def test_rollout_names_a_hold_once_and_how_it_ends(approved: str | None) -> None
 
 
 @pytest.mark.parametrize("follows", [True, False])
-def test_step_of_the_rules_is_that_of_a_job_without_a_rollout(follows: bool) -> None:
+def test_hold_that_rules_report_is_that_of_a_job_without_a_rollout(follows: bool) -> None:
+    """The rollout reports what it leaves held itself. Other steps of the rules stay."""
     asked: dict[str, t.Any] = {"rules": [], "rule_set": "default", "namespace": "shop"}
     made = record("placement_apply", asked={**asked, "state": "present", "rollout": True})
-    made.note("rules", {"changed": True, "outcome": {"next": [entry("held", "to end the hold")]}})
+    policy = entry("policies_writer", "for the policy: grant the role")
+    outcome = {
+        "done": [entry("rules_added", "rules added", "apart"), entry("held", "held", str(DB))],
+        "next": [policy, entry("held", "to end the hold")],
+    }
+    made.note("rules", {"changed": True, "outcome": outcome})
     if follows:
         made.note("rollout", {"moves": []})
-    assert closing_of(made, 1).next_steps == (() if follows else ("to end the hold",))
+    block = closing_of(made, 1)
+    assert block.done == ("rules added: apart", *(() if follows else (f"held: {DB}",)))
+    assert block.next_steps == (policy["text"], *(() if follows else ("to end the hold",)))
