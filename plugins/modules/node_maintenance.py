@@ -660,7 +660,7 @@ outcome:
       the rest.
     - C(skipped) has the workloads by RV(skipped_instances[].reason_code), and V(deferred) for moves that were not
       begun.
-    - C(next) is V(not_started) for each of these VMs, and in check mode V(place_unknown) where a drain would wait.
+    - C(next) is V(not_started) for each of these VMs. In check mode it is V(place_unknown) where a drain would wait.
   returned: always, unless the task could not start
   type: dict
   sample:

@@ -96,28 +96,37 @@ def run(module: AnsibleModule, api: ApiClient) -> dict[str, t.Any]:
 
 def entries(
     state: str,
-    nodes: t.Iterable[dict[str, t.Any]],
-    started: t.Iterable[dict[str, t.Any]],
+    nodes: t.Collection[dict[str, t.Any]],
+    started: t.Collection[dict[str, t.Any]],
     findings: t.Iterable[Finding],
     skipped: t.Iterable[Entry],
     *,
     check: bool,
 ) -> dict[str, t.Any]:
     """What became of VMs beside their moves, and what that, or a drain that would begin now, needs."""
-    ended = [vm for node in nodes for vm in node["stopped"] if state == "in_service"]
-    waiting = tuple(_name(vm) for node in nodes for vm in node["starts_again"])
-    off = tuple(f"{_name(vm)} (run strategy {vm['run_strategy']} before)" for vm in ended)
-    again = "would be started again" if check else "started again"
-    done = (
-        Entry("started", again, tuple(map(_name, started))),
-        Entry("stopped", "stopped until the node is in service", waiting),
-        Entry("not_started", "stopped, and not started again", off),
-    )
-    unknown = [x for x in findings if check and x.name == "place_unknown"]
-    following = [
-        *(Entry("place_unknown", f"before you launch it: {x.why} {x.advice}") for x in unknown),
-        *(Entry("not_started", f"virtctl start {vm['name']} -n {vm['namespace']}") for vm in ended),
+    ended = [
+        vm
+        for node in nodes
+        if state == "in_service" and (check or node["since"] is None)
+        for vm in node["stopped"]
     ]
+    waiting = (vm for node in nodes for vm in node["starts_again"] if vm not in started)
+    off = (f"{_name(vm)} (run strategy {vm['run_strategy']} before)" for vm in ended)
+    done = (
+        Entry(
+            "started", f"{'would be ' if check else ''}started again", tuple(map(_name, started))
+        ),
+        Entry("stopped", "stopped until the node is in service", tuple(map(_name, waiting))),
+        Entry("not_started", "stopped, and not started again", tuple(off)),
+    )
+    unknown = (x for x in findings if x.name == "place_unknown")
+    following = (
+        [Entry("place_unknown", f"before you launch it: {x.why} {x.advice}") for x in unknown]
+        if check
+        else [
+            Entry("not_started", f"virtctl start {vm['name']} -n {vm['namespace']}") for vm in ended
+        ]
+    )
     return outcome((entry for entry in done if entry.objects), skipped, following)
 
 
