@@ -327,3 +327,19 @@ def test_a_playbook_passes_on_every_connection_option_and_runs_its_role(playbook
 
 def test_every_role_has_its_playbook() -> None:
     assert {f"placement_{path.stem}" for path in PLAYBOOKS} == set(ROLES)
+
+
+def test_no_role_gives_the_tasks_of_another_one_a_variable_that_a_task_registers() -> None:
+    """A registered result has precedence over the variables of an import, also that of an earlier role in the play."""
+    texts = [path.read_text() for path in sorted((CHECKOUT / "roles").glob("*/tasks/*.yml"))]
+    registered = {name for text in texts for name in re.findall(r"register: (\w+)", text)}
+    tasks = [task for text in texts for task in _tasks(yaml.safe_load(text))]
+    imports = [x for x in tasks if "ansible.builtin.import_role" in x]
+    assert imports
+    assert [name for task in imports for name in task.get("vars", ()) if name in registered] == []
+
+
+def _tasks(tasks: t.Iterable[dict[str, t.Any]]) -> t.Iterator[dict[str, t.Any]]:
+    for task in tasks:
+        yield task
+        yield from _tasks([x for part in ("block", "rescue", "always") for x in task.get(part, ())])
