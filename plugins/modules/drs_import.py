@@ -90,7 +90,8 @@ options:
     description:
       - What to do if O(vms) lacks a VM of a rule. V(fail) names each of them, V(leave_out) makes rules for the others,
         for example while VMs still migrate from vCenter.
-      - V(expect) names it in the rules as O(vm_names) does, or as Forklift would in O(namespace). Module
+      - V(expect) names it in the rules as O(vm_names) does, or as Forklift would in O(namespace). A VM with its name in
+        another namespace is another VM, unless annotations of Forklift say otherwise. Module
         M(virt.placement.rules) takes such names with O(virt.placement.rules#module:new_members=policy), and the VM has
         its rules from the moment it is created.
     type: str
@@ -341,6 +342,20 @@ vm_labels:
       name: legacy
       labels:
         placement.virt/do-not-move: "true"
+expected_vms:
+  description: VMs of the rules that are not on the cluster yet, with O(missing_vms=expect).
+  returned: success
+  type: list
+  elements: dict
+  contains:
+    namespace:
+      description: Namespace of the VM.
+      type: str
+    name:
+      description: Name that it will have.
+      type: str
+  sample:
+    - {namespace: shop, name: web-3}
 report:
   description: Each part of the export in one of three columns.
   returned: success

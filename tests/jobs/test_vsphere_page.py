@@ -87,7 +87,7 @@ def test_vms_of_rules_that_were_written_before_they_arrive_start_where_the_rules
 ) -> None:
     """As Forklift makes them (kubev2v/forklift, pkg/controller/plan/kubevirt.go): one create with the name, the label
     app, annotations where the name is another one, and the affinity of the plan."""
-    drs_import, _topology, apply = (
+    drs_import, _topology, check, apply = (
         command
         for command in commands("### Before the VMs arrive")
         if command.startswith("ansible-playbook")
@@ -108,6 +108,7 @@ def test_vms_of_rules_that_were_written_before_they_arrive_start_where_the_rules
     rules = f"@{tmp_path}/imported/rules-shop.yml"
     apply = apply.replace("@rules-shop.yml", rules)
 
+    run(stage, check.replace("@rules-shop.yml", rules), identity="policies-writer")
     printed = run(stage, apply, identity="policies-writer")
 
     assert "get their rules when they are created: shop/web-7, shop/web-8" in printed

@@ -48,12 +48,13 @@ _STAYS = "true"
 @dataclass
 class ImportedCluster:
     """`rules` by namespace as the module rules takes them; `node_labels` as per_value of node_labels; `vm_labels` by
-    VM; `parts` has each part of the export once."""
+    VM; `parts` has each part of the export once; `expected` are VMs of rules that are not on the cluster yet."""
 
     rules: dict[str, list[RuleMap]] = field(default_factory=lambda: defaultdict(list))
     node_labels: dict[str, dict[str, list[str]]] = field(default_factory=dict)
     vm_labels: dict[TargetVm, dict[str, str]] = field(default_factory=dict)
     parts: list[ImportedPart] = field(default_factory=list)
+    expected: set[TargetVm] = field(default_factory=set)
 
 
 def import_cluster(
@@ -223,6 +224,8 @@ class _Import:
         """A VM of a rule; it is a fault of the first rule that names it."""
         found = self._vms.find(vm)
         fault = found.fault
+        if found.target is not None and found.is_expected:
+            self._result.expected.add(found.target)
         if found.missing and self._options.missing_vms != LEAVE_OUT:
             fault = f"{found.missing}. Name it in vm_names, or set missing_vms to {LEAVE_OUT} until it is there"
         if fault and vm.key not in self._in_fault:

@@ -194,6 +194,7 @@ class VmNames:
             target
             for target in self._by_name[name]
             if target.display_name in ("", vm.name) and not (vm.moref and target.original_id)
+            if not self._expects or target.namespace == self._namespace
         ]
         if len(targets) > 1:
             return _twice(vm, targets, "by their name")

@@ -64,6 +64,9 @@ def run(module: AnsibleModule) -> dict[str, t.Any]:
             {"namespace": vm.namespace, "name": vm.name, "labels": labels}
             for vm, labels in sorted(imported.vm_labels.items())
         ],
+        "expected_vms": [
+            {"namespace": vm.namespace, "name": vm.name} for vm in sorted(imported.expected)
+        ],
         "report": report_as_json(imported.parts),
         "table": report_table(imported.parts),
         "counts": {

@@ -415,6 +415,17 @@ def test_vms_that_are_expected_are_named_as_they_will_be(run_module: RunModule) 
     of_web, of_pair = result["report"]["decisions"]
     assert codes(of_web) == ["expected_vms"] and "shop/web-1, not on the" in str(of_web)
     assert codes(of_pair) == ["expected_vms", "leader"]
+    assert [vm["name"] for vm in result["expected_vms"]] == ["legacy", "web-1"]
+
+
+def test_expected_vm_is_not_one_of_its_name_in_another_namespace(run_module: RunModule) -> None:
+    vms = [{"name": "a", "namespace": "back"}, {"name": "b", "namespace": "back"}]
+    apart = rule("web", "apart", "a", "b")
+    expected = of_content(run_module, apart, vms=vms, missing_vms="expect")
+    found = of_content(run_module, apart, vms=vms)
+
+    assert list(rules_of(expected)) == ["shop"]
+    assert list(rules_of(found)) == ["back"]
 
 
 def test_expected_vm_whose_name_is_taken_is_refused(run_module: RunModule) -> None:
