@@ -54,8 +54,10 @@ class Seen:
         manifest["metadata"] |= metadata
         return manifest
 
-    def manifests(self, how: str = "policy", rule: Object = RULE) -> list[Object]:
-        rules = parsed([rule], namespace=self.namespace, rule_set="default")
+    def manifests(
+        self, how: str = "policy", rule: Object = RULE, more: t.Sequence[Object] = ()
+    ) -> list[Object]:
+        rules = parsed([rule, *more], namespace=self.namespace, rule_set="default")
         snapshot = builders.snapshot(namespaces=(Namespace(self.namespace),))
         policy, binding = MAKERS[how](
             self.namespace, "default", new_members(rules, snapshot).members
@@ -158,6 +160,26 @@ def test_policy_whose_rules_were_removed_is_found(seen: Seen) -> None:
     seen.write(*seen.manifests())
     (name,) = seen.findings()["policy_of_no_rule"]["objects"]
     assert name == f"{MUTATING} {seen.manifests()[0]['metadata']['name']}"
+
+
+def test_vm_that_a_rule_of_the_policy_names_and_that_lacks_it_is_found(seen: Seen) -> None:
+    """Issue 46: created before its policy was in force, and after a replace, with labels of no rule."""
+    named = {"name": "two", "run_on": RULE["run_on"], "workloads": ["late", "later"]}
+    early = seen.vm("late")
+    early["spec"]["template"]["metadata"]["labels"]["app"] = "other"
+    seen.task.create(early)
+    seen.write(*seen.manifests(more=[named]))
+    found = seen.findings()
+    assert found.keys() == {"rule_not_on_new_member"}
+    missing = found["rule_not_on_new_member"]
+    assert (missing["objects"], missing["rule"]) == ([f"{VM} {seen.namespace}/late"], "two")
+    assert "failed" not in seen.task(RULE, named, new_members="policy")
+    assert seen.findings() == {}
+    written = seen.task.get(VM, "late")
+    replaced = {**early, "metadata": {**early["metadata"], "uid": written["metadata"]["uid"]}}
+    replaced["metadata"]["resourceVersion"] = written["metadata"]["resourceVersion"]
+    seen.task.api.put(seen.task.api.path(VM, seen.namespace, "late"), replaced)
+    assert seen.findings().keys() == {"rule_not_on_new_member"}
 
 
 def test_clone_and_restored_vm_are_copies_and_others_have_their_rule(seen: Seen) -> None:

@@ -330,6 +330,12 @@ _OF_GROUPS = (
 
 
 def new_member_findings(lint_input: LintInput) -> t.Iterator[Finding]:
+    """Workloads that lack a rule by whose labels they are its members."""
+    for workload, rule in lacking_by_labels(lint_input):
+        yield _new_member(workload, rule)
+
+
+def lacking_by_labels(lint_input: LintInput) -> t.Iterator[tuple[Ref, RuleId]]:
     """Workloads that lack a rule of whose members they are: by the labels by which the rule names them, or since its
     term selects their pods among those of its members."""
     yield from _with_labels_of_rules(lint_input)
@@ -352,10 +358,18 @@ def new_member_findings(lint_input: LintInput) -> t.Iterator[Finding]:
                     continue
                 for rule in rules:
                     if rule not in carried and not other.declared.copied_from:
-                        yield _new_member(other.ref, RuleId.parse(rule))
+                        yield other.ref, RuleId.parse(rule)
 
 
-def _with_labels_of_rules(lint_input: LintInput) -> t.Iterator[Finding]:
+def lacks(workload: LintedWorkload, rule: str) -> bool:
+    """Whether it does not have a rule, at rest or not. False where that is unknown: its annotation is damaged, or that
+    of another object."""
+    declared = workload.declared
+    carried = {*declared.resting, *(x.rule for x in declared.rules)}
+    return not (rule in carried or declared.copied_from or declared.damaged)
+
+
+def _with_labels_of_rules(lint_input: LintInput) -> t.Iterator[tuple[Ref, RuleId]]:
     """Each rule is looked up once for each kind: its members have the same labels."""
     alike: dict[tuple[str, str], list[LintedWorkload]] = {}
     for subject in lint_input.subjects:
@@ -368,10 +382,8 @@ def _with_labels_of_rules(lint_input: LintInput) -> t.Iterator[Finding]:
     for (kind, name), labels in sorted(chosen.items()):
         rule = RuleId.parse(name)
         for other in alike.get((kind, rule.namespace), ()):
-            carried = {*other.declared.resting, *(x.rule for x in other.declared.rules)}
-            lacks = name not in carried and not other.declared.copied_from
-            if lacks and labels.items() <= dict(other.labels).items():
-                yield _new_member(other.ref, rule)
+            if lacks(other, name) and labels.items() <= dict(other.labels).items():
+                yield other.ref, rule
 
 
 def _new_member(workload: Ref, rule: RuleId) -> Finding:

@@ -11,17 +11,19 @@ import typing as t
 from itertools import groupby
 
 from ..lint.lint_input import LintInput
+from ..lint.workloads import lacking_by_labels, lacks
 from ..model.admission_policy import AdmissionPolicy
 from ..model.findings import Finding
 from ..model.objects import Ref
 from ..model.rendering import listed
-from ..model.rule import Rule, RuleId
+from ..model.rule import Rule, RuleId, WorkloadSelector
 from ..model.snapshot import Snapshot
 from ..rules.members import resolve
 from ..rules.ownership import OwnedRule
 from ..rules.ownership_index import OwnershipIndex
 from ..rules.stored_rules import StoredRules, stored_options
 from ..rules.term_slots import digest
+from ..view.selection import WorkloadLookup
 from ..view.view import view_of
 from .members import new_members
 from .policy import MUTATES_SINCE
@@ -38,9 +40,15 @@ def policy_findings(lint_input: LintInput) -> t.Iterator[Finding]:
     if cluster is None or cluster.policies is None:
         return
     carried = StoredRules(OwnershipIndex.of(view_of(cluster)), cluster).members
+    with_rules = []
     for policy in cluster.policies:
         yield from _refused(policy)
-        yield from _of_no_rule(policy, cluster, carried) or _stale(policy, carried)
+        if of_no_rule := _of_no_rule(policy, cluster, carried):
+            yield from of_no_rule
+        else:
+            yield from _stale(policy, carried)
+            with_rules.append(policy)
+    yield from _not_written(with_rules, lint_input)
     by_labels = sorted({RuleId.parse(x) for s in lint_input.subjects for x in s.declared.chosen})
     covering = {(x.namespace, x.rule_set) for x in cluster.policies}
     how = "policy" if cluster.platform.kubernetes >= MUTATES_SINCE else "warn"
@@ -186,3 +194,39 @@ def _stale(policy: AdmissionPolicy, carried: _Carried) -> t.Iterator[Finding]:
             advice,
             (policy.ref,),
         )
+
+
+def _not_written(
+    policies: t.Iterable[AdmissionPolicy], lint_input: LintInput
+) -> t.Iterator[Finding]:
+    """Workloads that rules of policies name, and that lack these rules. Those of which their labels say it already are
+    left out."""
+    lacking: dict[RuleId, set[Ref]] = {}
+    subjects = {subject.ref for subject in lint_input.subjects}
+    for rule in (x for policy in policies for x in _rules_of(policy) or () if x.enabled):
+        refs = (ref for selector in rule.workloads for ref in _chosen(selector, lint_input))
+        existing = (lint_input.by_ref[ref] for ref in refs if ref in subjects)
+        found = [workload.ref for workload in existing if lacks(workload, str(rule.id))]
+        lacking.setdefault(rule.id, set()).update(found)
+    by_labels = set(lacking_by_labels(lint_input) if any(lacking.values()) else ())
+    for rule_id, refs_of_rule in sorted(lacking.items()):
+        if workloads := sorted(x for x in refs_of_rule if (x, rule_id) not in by_labels):
+            yield Finding(
+                "rule_not_on_new_member",
+                "warning",
+                f"It is a member of rule {rule_id.in_namespace} of the policy for new members, and lacks the rule: the"
+                " policy did not write it at the creation, or another client removed it. The rule has no effect on its"
+                " placement.",
+                f"Write all rules of the set {rule_id.rule_set} again with new_members (playbook apply, or module"
+                " rules). If it is no member, take it out of the rule first.",
+                tuple(workloads),
+                rule_id.name,
+                named=(),
+            )
+
+
+def _chosen(selector: WorkloadSelector, lint_input: LintInput) -> t.Iterable[Ref]:
+    """The workloads that names or labels choose. Those with names may not exist."""
+    if selector.labels is None:
+        return (Ref(selector.kind, selector.namespace, name) for name in selector.names)
+    return WorkloadLookup(view_of(t.cast(Snapshot, lint_input.cluster)), []).select(selector, "")

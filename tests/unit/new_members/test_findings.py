@@ -14,6 +14,7 @@ import pytest
 from ansible_collections.virt.placement.plugins.module_utils.flows.placement_info import _covered
 from ansible_collections.virt.placement.plugins.module_utils.interface.rule_table import rule_table
 from ansible_collections.virt.placement.plugins.module_utils.lint.lint_input import lint_input_of
+from ansible_collections.virt.placement.plugins.module_utils.lint.registry import lint
 from ansible_collections.virt.placement.plugins.module_utils.model.admission_policy import (
     AdmissionPolicy,
     bound_policies,
@@ -21,11 +22,13 @@ from ansible_collections.virt.placement.plugins.module_utils.model.admission_pol
 )
 from ansible_collections.virt.placement.plugins.module_utils.model.findings import Finding
 from ansible_collections.virt.placement.plugins.module_utils.model.kinds import RULES
+from ansible_collections.virt.placement.plugins.module_utils.model.objects import Owner, Ref
 from ansible_collections.virt.placement.plugins.module_utils.model.rule import RuleId
 from ansible_collections.virt.placement.plugins.module_utils.model.snapshot import (
     Platform,
     Snapshot,
     Unreadable,
+    Workload,
 )
 from ansible_collections.virt.placement.plugins.module_utils.model.topology import Topology
 from ansible_collections.virt.placement.plugins.module_utils.model.write import written
@@ -220,7 +223,6 @@ def test_policy_whose_rules_were_removed_is_found() -> None:
     (finding,) = found(cluster(), *policies(BY_LABELS))
     assert finding.name == "policy_of_no_rule"
     assert "VirtualMachine shop/a, VirtualMachine shop/b" in finding.why
-    assert found(cluster(), *policies(BY_LABELS, how="warn")) == []
 
 
 def test_policy_of_a_deleted_namespace_is_found() -> None:
@@ -230,6 +232,60 @@ def test_policy_of_a_deleted_namespace_is_found() -> None:
     assert "there is no namespace shop" in finding.why
     unread = replace(gone, unreadable=(Unreadable("namespaces", "", "list", "forbidden"),))
     assert found(unread, *policies(BY_LABELS)) == []
+
+
+@pytest.mark.parametrize("how", MAKERS)
+@pytest.mark.parametrize("chosen", ["b", {"labels": {"app": "x"}}])
+def test_workload_that_lacks_a_rule_of_a_policy_is_found(how: str, chosen: t.Any) -> None:
+    """Issue 46: a workload that a rule names, and that was created before its policy was in force, had no finding."""
+    rule = {**BY_NAME, "workloads": [chosen]}
+    (finding,) = found(cluster(BY_LABELS), *policies(BY_LABELS, rule, how=how))
+    assert (finding.name, finding.severity, finding.rule) == (
+        "rule_not_on_new_member",
+        "warning",
+        "two",
+    )
+    assert "rule default/two" in finding.why
+    assert "Write all rules of the set default again with new_members" in finding.advice
+    assert "VirtualMachine shop/b" in map(str, finding.objects)
+    assert len(finding.objects) == (1 if chosen == "b" else 2)
+    assert found(cluster(BY_LABELS, rule), *policies(BY_LABELS, rule, how=how)) == []
+
+
+def test_workload_that_lacks_a_rule_by_labels_has_one_finding() -> None:
+    """Where another workload has the rule, its labels say it already."""
+    snapshot = cluster(BY_LABELS)
+    new = builders.vm("new", labels={"app": "x"})
+    snapshot = replace(snapshot, workloads=(*snapshot.workloads, new))
+    own = policies(BY_LABELS)
+    lacking = [
+        x
+        for x in lint(replace(snapshot, policies=own), topology=Topology.of())
+        if x.name == "rule_not_on_new_member"
+    ]
+    assert [str(ref) for x in lacking for ref in x.objects] == ["VirtualMachine shop/new"]
+
+
+def test_workload_whose_rules_are_not_known_or_its_own_has_no_finding() -> None:
+    """A rule that rests, an annotation that is damaged or a copy, a VM of a pool, and a VM that does not exist."""
+    snapshot = cluster(BY_LABELS)
+    b = snapshot.workloads_by_ref[Ref("VirtualMachine", "shop", "b")]
+    rule = {**BY_NAME, "workloads": ["b", "c"]}
+    rests = policies(BY_LABELS, {**rule, "enabled": False})
+    assert found(snapshot, *rests) == []
+    own = policies(BY_LABELS, rule)
+
+    def with_b(change: Workload) -> Snapshot:
+        others = [x for x in snapshot.workloads if x is not b]
+        return replace(snapshot, workloads=(*others, change))
+
+    assert names(found(with_b(b), *own)) == ["rule_not_on_new_member"]
+    assert found(with_b(replace(b, uid="another")), *own) == []
+    damaged = copy.deepcopy(dict(b.manifest))
+    damaged["metadata"]["annotations"][RULES] = "{"
+    assert found(with_b(replace(b, manifest=damaged)), *own) == []
+    of_pool = replace(b, owner=Owner("VirtualMachinePool", "p", "uid-p"))
+    assert found(with_b(of_pool), *own) == []
 
 
 def test_rule_that_no_policy_can_write_is_not_covered() -> None:
