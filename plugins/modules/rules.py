@@ -264,6 +264,9 @@ options:
       - The option is about the rules of the task. With V(none) they are taken out of a policy that has them. Rules that
         are not listed stay in it, unless O(prune=true). With O(state=absent) rules leave it, too, and a policy without
         rules is deleted. A rule that rests stays in it without its terms.
+      - Without the right to write policies, the rules are written and RV(new_members.manifests) are for an
+        administrator. But where rules are to leave a policy, or to rest, the task fails before it writes, since the
+        policy would go on giving them to new workloads.
       - With O(state=reverted) the policy is deleted, since it may have rules that the last change added.
       - The policy is written before the workloads, and changes nothing of those that exist. It is for creations alone,
         so that it never brings back what was removed. A creation that it cannot serve is not refused.
@@ -717,8 +720,8 @@ outcome:
     - What the result says for people, as lists of entries with C(code), C(text) and C(objects). A role prints them when
       its job ends. The texts may change in a later release. See docs/architecture.md, B(What a result says for people).
     - C(done) is V(rules_added), V(rules_updated), V(rules_removed) or V(unchanged), with O(state=reverted)
-      V(constraints_restored), V(none_written) where findings or the forecast refused the rules before the first write,
-      and V(held) with the workloads of RV(held).
+      V(constraints_restored), V(none_written) where findings, the forecast or the missing right to take rules out of a
+      policy refused the rules before the first write, and V(held) with the workloads of RV(held).
     - Of O(new_members) C(done) has V(policy_written), V(policy_removed), V(policy_rules_removed), and V(expected) for
       workloads of RV(new_members.expected).
     - C(skipped) has V(not_written) for workloads of RV(errors), and with O(state=reverted) V(not_reverted). It has

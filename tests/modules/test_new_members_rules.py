@@ -246,3 +246,66 @@ def test_manifests_are_those_of_the_set_where_nothing_is_removed(task: PolicyTas
     result = task({"name": "other"}, state="absent", new_members="policy")
     assert not result["changed"]
     assert result["new_members"]["manifests"] == written
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"prune": True},
+        {"rules": [{"name": "fast"}], "state": "absent"},
+        {"rules": [{"name": "fast", "enabled": False}], "new_members": "policy"},
+        {"rules": [FAST]},
+        {"state": "reverted"},
+    ],
+    ids=["prune", "absent", "rests", "none", "undo"],
+)
+def test_rules_that_a_policy_would_go_on_giving_stay_in_the_workloads(
+    task: PolicyTask, options: dict[str, t.Any]
+) -> None:
+    """Of an identity that may not write the policy. An administrator's step is the way out."""
+    task.create(machine("web-a", tier="web"))
+    task(FAST, new_members="policy")
+    mark = task.sandbox.audit.mark()
+    for check in (True, False):
+        result = task(identity="mover", check=check, **options)
+        assert result["failed"]
+        assert [x["type"] for x in result["errors"]] == ["permission"]
+        name = f"{POLICY} {policy_name(task.namespace, 'default')}"
+        assert f"rule fast would stay in {name}" in result["msg"]
+        assert "rbac/policies-writer.yml" in result["msg"]
+        assert entries(result, "done") == {"none_written": []}
+        assert not result["changed"]
+    assert not task.sandbox.audit.writes(since=mark)
+    manifests = result["new_members"]["manifests"]
+    for manifest in manifests:  # an administrator applies them, or deletes the policy
+        path = task.api.path(manifest["kind"], name=manifest["metadata"]["name"])
+        made = task.api.get(path)["metadata"]["resourceVersion"]
+        manifest["metadata"]["resourceVersion"] = made
+        task.api.request("PUT", path, manifest)
+    if not manifests:
+        name = policy_name(task.namespace, "default")
+        assert f"kubectl delete {POLICY.lower()},{POLICY.lower()}binding {name}" in result["msg"]
+        for kind in (POLICY, f"{POLICY}Binding"):
+            task.api.delete(task.api.path(kind, name=name))
+    after = task(identity="mover", **options)
+    assert "failed" not in after, after["msg"]
+    keeps = options == {"rules": [FAST]}
+    assert [x["kind"] for x in after["writes"]] == ([] if keeps else [VM])
+    wait_for_rules(task, machine("web-b", tier="web"), *(["fast"] if manifests else []))
+
+
+def test_undo_names_the_vm_that_the_policy_gave_the_rule(task: PolicyTask) -> None:
+    task.create(machine("web-a", tier="web"))
+    task(FAST, new_members="policy")
+    late = machine("web-b", tier="web")
+    wait_for_rules(task, late, "fast")
+    task.create(late)
+    undone = task(state="reverted")
+    assert "failed" not in undone, undone["msg"]
+    assert [x["name"] for x in undone["reverted"]] == ["web-a"]
+    assert [x["name"] for x in undone["not_reverted"]] == ["web-b"]
+    assert entries(undone, "skipped") == {"not_reverted": [f"{task.namespace}/web-b"]}
+    (finding,) = [x for x in undone["findings"] if x["name"] == "not_reverted"]
+    assert "state absent" in finding["advice"]
+    gone = task({"name": "fast"}, state="absent")
+    assert [x["name"] for x in gone["writes"]] == ["web-b"]

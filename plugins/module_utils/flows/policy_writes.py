@@ -11,7 +11,7 @@ from ..api.client import ApiClient
 from ..api.errors import ApiRequest, Conflict, Forbidden
 from ..cluster.access import Right, missing_rights
 from ..model.admission_policy import policy_from_manifest
-from ..model.findings import InputError, InvalidInput
+from ..model.findings import InputError, InvalidInput, TaskError
 from ..model.obstacle import NO_RIGHT, Obstacle
 from ..model.rendering import listed
 from ..model.write import Write
@@ -36,7 +36,7 @@ def write_policies(api: ApiClient, plan: PolicyPlan, *, check: bool) -> WrittenP
         return WrittenPolicies(plan)
     missing = missing_rights(api, (Right.of(_request(write)) for write in plan.writes))
     if missing:
-        return WrittenPolicies(plan, refused=_refused(f"may not {listed(missing, 4)}"))
+        return WrittenPolicies(plan, refused=_refused(plan, f"may not {listed(missing, 4)}"))
     try:
         for write in plan.writes:
             if write.after is not None:
@@ -46,17 +46,34 @@ def write_policies(api: ApiClient, plan: PolicyPlan, *, check: bool) -> WrittenP
     except Forbidden as error:
         if not error.lacks_right:
             raise
-        refused = _refused(f"may not {Right.of(error.request)}")
+        refused = _refused(plan, f"may not {Right.of(error.request)}")
         return WrittenPolicies(plan, refused=refused)
     return WrittenPolicies(plan, plan.writes)
 
 
-def _refused(what: str) -> Obstacle:
+def _refused(plan: PolicyPlan, what: str) -> Obstacle:
     return Obstacle(
         NO_RIGHT,
         f"this identity {what}",
-        advice=f"{WRITER}, or apply the manifests in new_members of the result",
+        advice=f"{WRITER}, or let an administrator {plan.by_hand}",
     )
+
+
+def why_stopped(written: WrittenPolicies) -> TaskError | None:
+    """Why nothing is written to workloads: rules could not leave their policy, which would go on giving them to new
+    workloads. None where no rule leaves one, or each did."""
+    plan = written.plan
+    if written.refused is None or not plan.removed:
+        return None
+    there = {str(x.target): x for x in plan.writes if x.uid}
+    policies = listed([name for name, x in there.items() if not x.target.kind.endswith("Binding")])
+    rules = listed([rule.name for rule in plan.removed])
+    text = (
+        f"rule{'s' if len(plan.removed) > 1 else ''} {rules} would stay in {policies}, for workloads that are created"
+        f" later, so that nothing is written: {written.refused}. To go on, {written.refused.advice}; then run the task"
+        " again"
+    )
+    return TaskError("permission", text, policies)
 
 
 def _request(write: Write) -> ApiRequest:

@@ -103,10 +103,11 @@ def policy_entries(
         why_unknown = "; ".join(plan.unread) or str(plan.why_none)
         text = f"unknown whether a policy gives these rules to workloads that are created later: {why_unknown}"
         skipped.append(Entry("policy_unknown", text))
-    if plan.removed and restores:
+    if plan.removed and restores and written.refused is None:
         names = tuple(rule.name for rule in plan.removed)
         text = (
-            "an undo takes all rules out of the policy; to put these back: rules with new_members"
+            "an undo takes all rules out of the policy, and none out of workloads that have them from it; to put these"
+            " back: rules with new_members; to remove them: state absent"
         )
         following.append(Entry("policy_rules_removed", text, names))
     return _done(written, check), skipped, following

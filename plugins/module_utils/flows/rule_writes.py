@@ -20,11 +20,12 @@ from ..rules.changed_back import changed_back, changed_back_by_revert
 from ..rules.labels_first import label_writes
 from ..rules.policy_plan import PolicyPlan, WrittenPolicies
 from ..rules.rules_plan import RulesPlan, Written
-from .policy_writes import write_policies
+from .policy_writes import why_stopped, write_policies
 
 
 def write(api: ApiClient, plan: RulesPlan, policies: PolicyPlan, check: bool) -> Written:
-    """Makes the writes of the plans, unless admission would undo them: those of policies first. A stage has what the
+    """Makes the writes of the plans, unless admission would undo them: those of policies first, and no others where a
+    rule cannot leave its policy. A stage has what the
     server accepts of it, and what does not depend on an object that could not be written. Raises InvalidInput with all
     missing rights, and ApiError."""
     require_write_rights(api, plan.writes, role="mover")
@@ -39,6 +40,8 @@ def write(api: ApiClient, plan: RulesPlan, policies: PolicyPlan, check: bool) ->
     errors = dict(refused)
     uncertain: set[Ref] = set()
     written_policies = write_policies(api, policies, check=check)
+    if stopped := why_stopped(written_policies):
+        return Written(plan, refusal=stopped, policies=written_policies)
     for stage in plan.stages:
         held = held_writes(plan, stage, errors, refused)
         errors = {**held, **errors}

@@ -45,7 +45,8 @@ def plan_policies(request: RulesRequest, snapshot: Snapshot) -> PolicyPlan:
         return plan
     listed = {rule.id for rule in request.rules} if mutates and not only_removes else ()
     named = [rule for rule in after if rule.id in listed and rule.id in plan.covered]
-    left = {rule.id for rule in after if plan.manifests}
+    rests = {rule.id for rule in stored if not rule.enabled}
+    left = {x.id for x in after if plan.manifests and (x.enabled or x.id in rests)}
     return replace(
         plan,
         expected=stand_ins_of_names(named, snapshot),

@@ -30,8 +30,8 @@ class PolicyPlan:
     """`manifests`: the policy and its binding, none where there is no policy: `why_none` says why, or no rule is for
     new members. `not_covered`: the rules that new members do not get, each with the reason. `covered`: those that they
     get; `expected`: stand-ins of workloads that these rules name and that do not exist, and `there` what the rules of
-    the task choose without them. `removed`: rules that leave
-    the policies of the set. `unread`: what could not be read, where these rules may be in a policy."""
+    the task choose without them. `removed`: rules that leave the policies of the set, or rest in them from now on.
+    `unread`: what could not be read, where these rules may be in a policy."""
 
     manifests: tuple[JSON, ...] = ()
     not_covered: t.Mapping[RuleId, Obstacle] = field(default_factory=dict)
@@ -48,6 +48,17 @@ class PolicyPlan:
     def expected_refs(self) -> frozenset[Ref]:
         """The workloads that do not exist yet."""
         return frozenset(workload.ref for workload in self.expected)
+
+    @property
+    def by_hand(self) -> str:
+        """What an administrator does instead of the writes."""
+        gone: dict[str, list[str]] = {}
+        for write in self.writes:
+            if write.after is None:
+                gone.setdefault(write.target.name, []).append(write.target.kind.lower())
+        deletions = [f"kubectl delete {','.join(sorted(gone[x]))} {x}" for x in sorted(gone)]
+        steps = ["apply the manifests in new_members of the result"] if self.manifests else []
+        return ", and ".join([*steps, *(f"delete the policy: {x}" for x in deletions)])
 
 
 NO_POLICIES = PolicyPlan()

@@ -83,9 +83,9 @@ class RulesPlan:
 @dataclass(frozen=True)
 class Written:
     """What became of a plan. `done` are the writes that were made, in their order; `errors` has the other objects, with
-    the reason. `refusal`: why the forecast refuses the plan. `changed_back`: terms that admission took out again.
-    `uncertain`: the objects of errors that may have been written all the same. `policies`: for workloads that are
-    created later."""
+    the reason. `refusal`: why the forecast refuses the plan, or rules cannot leave their policy. `changed_back`: terms
+    that admission took out again. `uncertain`: the objects of errors that may have been written all the same.
+    `policies`: for workloads that are created later."""
 
     plan: RulesPlan
     done: tuple[Write, ...] = ()
@@ -97,7 +97,7 @@ class Written:
 
     @property
     def is_refused(self) -> bool:
-        """Whether findings or the forecast refuse the plan, so that nothing was sent."""
+        """Whether findings or `refusal` refuse the plan, so that nothing was written."""
         return bool(self.plan.refused or self.refusal)
 
     @property

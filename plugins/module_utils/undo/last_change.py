@@ -23,6 +23,7 @@ from ..rules.change import WorkloadChange
 from ..rules.draft import placement_parts
 from ..rules.labels_first import Label, unmet_requirements
 from ..rules.ownership import UnreadableAnnotation, read_ownership
+from ..rules.ownership_index import OwnershipIndex
 from ..rules.record import UndoRecord, read_undo_record, records_of
 from ..rules.rules_request import RulesRequest
 from ..view.view import ClusterView
@@ -228,6 +229,29 @@ def keep_required_labels(
         left |= found
         for ref in found:
             del restored[ref]
+
+
+def created_with_rules(
+    restored: t.Mapping[Ref, WorkloadChange], left: t.Collection[Ref], view: ClusterView
+) -> dict[Ref, NotRevertible]:
+    """Workloads without an undo record that have rules which the change has added: a policy wrote them at their
+    creation. Not where others had such a rule before the change: so may these."""
+    merged = [change.merged for change in restored.values()]
+    before = {rule for x in merged for rule in x.ownership.rules}
+    carriers = OwnershipIndex.of(view).carriers
+    found: dict[Ref, list[str]] = {}
+    for rule in sorted({rule for x in merged for rule in x.removed} - before):
+        others = sorted(carriers.get(rule, frozenset()).difference(restored, left))
+        if not any(UNDO in view.snapshot.workloads_by_ref[ref].annotations for ref in others):
+            for ref in others:
+                found.setdefault(ref, []).append(rule.name)
+    return {
+        ref: NotRevertible(
+            f"it has {listed(names)} of the change, and no undo record: it was created later",
+            f"Remove {listed(names)} with state absent.",
+        )
+        for ref, names in found.items()
+    }
 
 
 def _pending_by_label(

@@ -46,6 +46,7 @@ from .last_change import (
     NotRevertible,
     before_change,
     candidates_of,
+    created_with_rules,
     keep_required_labels,
     known_rules,
     no_record,
@@ -86,6 +87,7 @@ def plan_revert(
         except NotRevertible as error:
             left[candidate.ref] = error
     keep_required_labels(candidates, restored, left, view)
+    left |= created_with_rules(restored, left, view)
     severity: Severity = "warning" if restored else "error"  # nothing of the request can be done
     findings = [
         Finding(NOT_REVERTED, severity, f"{ref} was left as it is: {error}.", error.advice, (ref,))

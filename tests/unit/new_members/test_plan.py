@@ -10,18 +10,23 @@ from dataclasses import replace
 
 import pytest
 
+from ansible_collections.virt.placement.plugins.module_utils.flows.policy_writes import why_stopped
 from ansible_collections.virt.placement.plugins.module_utils.model.admission_policy import (
     bound_policies,
     policy_from_manifest,
 )
 from ansible_collections.virt.placement.plugins.module_utils.model.kinds import RULES
+from ansible_collections.virt.placement.plugins.module_utils.model.obstacle import Obstacle
 from ansible_collections.virt.placement.plugins.module_utils.model.snapshot import Snapshot
 from ansible_collections.virt.placement.plugins.module_utils.new_members.plan import plan_policies
 from ansible_collections.virt.placement.plugins.module_utils.new_members.stored import (
     rules_of_policy,
     rules_text,
 )
-from ansible_collections.virt.placement.plugins.module_utils.rules.policy_plan import PolicyPlan
+from ansible_collections.virt.placement.plugins.module_utils.rules.policy_plan import (
+    PolicyPlan,
+    WrittenPolicies,
+)
 from ansible_collections.virt.placement.plugins.module_utils.rules.registry import NEW_MEMBERS
 from tests.unit.rules import builders
 
@@ -121,6 +126,10 @@ def test_rule_that_rests_by_its_name_rests_in_the_policy() -> None:
     rules = rules_of_policy(plan.manifests[0], "shop", "default")
     assert rules is not None
     assert [rule.enabled for rule in rules] == [False]
+    assert [rule.name for rule in plan.removed] == ["one"]  # new members no longer get it
+    again = planned({"name": "one", "enabled": False}, present=plan)
+    assert not again.removed
+    assert not again.writes
 
 
 @pytest.mark.parametrize(
@@ -183,6 +192,47 @@ def test_undo_leaves_no_policy_that_may_bring_a_rule_back() -> None:
     gone = planned(present=planned(ONE, TWO), state="reverted", new_members="none")
     assert written(gone) == [f"{MAP}Binding deleted", f"{MAP} deleted"]
     assert [rule.name for rule in gone.removed] == ["one", "two"]
+
+
+NO_RIGHT = Obstacle("no_right", "this identity may not patch it", advice="Grant it")
+
+
+def test_task_that_takes_rules_out_without_the_right_names_rules_policy_and_ways() -> None:
+    """The workloads would lose the rule, and the policy would give it to new ones."""
+    both = planned(ONE, TWO)
+    name = both.manifests[0]["metadata"]["name"]
+    for plan in (
+        planned({"name": "one"}, present=both, state="absent"),
+        planned(ONE, present=both, new_members="none"),
+        planned(TWO, present=both, prune=True),
+        planned({"name": "one", "enabled": False}, present=both),
+    ):
+        refusal = why_stopped(WrittenPolicies(plan, refused=NO_RIGHT))
+        assert refusal is not None
+        assert (refusal.type, refusal.object) == ("permission", f"{MAP} {name}")
+        assert f"rule one would stay in {MAP} {name}" in refusal.message
+        assert "this identity may not patch it" in refusal.message
+        assert plan.by_hand == "apply the manifests in new_members of the result"
+    rights = WrittenPolicies(planned(present=both, prune=True), refused=None)
+    assert why_stopped(rights) is None
+    more = planned(TWO, present=planned(ONE))
+    assert why_stopped(WrittenPolicies(more, refused=NO_RIGHT)) is None
+
+
+def test_policy_of_which_nothing_is_left_is_deleted_by_hand() -> None:
+    for kind, mode in ((MAP, "policy"), (VAP, "warn")):
+        first = planned(ONE, TWO, new_members=mode)
+        name = first.manifests[0]["metadata"]["name"]
+        delete = f"kubectl delete {kind.lower()},{kind.lower()}binding {name}"
+        for state in ("present", "reverted"):
+            gone = planned(present=first, prune=True, state=state, new_members="none")
+            refusal = why_stopped(WrittenPolicies(gone, refused=NO_RIGHT))
+            assert refusal is not None
+            assert "rules one, two would stay" in refusal.message
+            assert gone.by_hand == f"delete the policy: {delete}"
+    switched = planned(TWO, present=planned(ONE), new_members="warn")
+    assert switched.by_hand.startswith("apply the manifests in new_members of the result, and")
+    assert f"kubectl delete {MAP.lower()},{MAP.lower()}binding" in switched.by_hand
 
 
 def test_removal_of_a_rule_leaves_a_warning_a_warning() -> None:

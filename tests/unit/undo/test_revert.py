@@ -284,6 +284,29 @@ def test_an_undo_that_can_restore_nothing_is_refused() -> None:
     assert planned.writes == ()
 
 
+def _without_record(seen: Snapshot, name: str) -> Snapshot:
+    """The VM as a policy for new members makes it."""
+    return _edited(seen, name, lambda manifest: manifest["metadata"]["annotations"].pop(UNDO))
+
+
+def test_vm_that_was_created_with_a_rule_of_the_change_is_named_and_keeps_it() -> None:
+    undo = _revert(_without_record(_after(_fleet(), APART, FAST), "c"))
+    assert sorted(x.ref.name for x in undo.workloads) == ["a", "b"]
+    (finding,) = undo.findings
+    assert (finding.name, finding.severity) == ("not_reverted", "warning")
+    assert [ref.name for ref in finding.objects] == ["c"]
+    assert "it has apart, fast of the change, and no undo record" in finding.why
+    assert "Remove apart, fast with state absent" in finding.advice
+
+
+def test_vm_that_was_created_with_an_older_rule_is_not_named() -> None:
+    first = _after(_fleet(), {**APART, "workloads": ["a", "b"]})
+    grown = _after(_after(first, APART), FAST)
+    assert not _revert(_without_record(_after(first, APART), "a")).findings
+    (finding,) = _revert(_without_record(grown, "a")).findings
+    assert finding.why.count("it has fast of the change") == 1
+
+
 def test_undo_says_for_people_what_it_restored_and_left() -> None:
     changed = _edited(_after(_fleet(), APART), "b", _set_affinity)
     plan = _revert(changed)
