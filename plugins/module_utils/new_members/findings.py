@@ -159,7 +159,7 @@ def _of_no_rule(
             "policy_of_no_rule",
             "warning",
             f"The policy {policy.name} has no rules any more: {seen}.",
-            f"{_DELETE}. Where the rules are still wanted, run rules with new_members.",
+            f"Where the rules are still wanted, run rules with new_members. {_DELETE} where they are not.",
             (policy.ref,),
         )
     ]
