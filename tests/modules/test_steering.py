@@ -30,6 +30,7 @@ def shop(small: Sandbox, namespace: t.Any, run_module: t.Any) -> t.Iterator[Main
         pod["nodeSelector"] = {HOSTNAME: "w1"}
         pod["containers"][0]["resources"]["requests"] = {"cpu": "4", "memory": "12Gi"}
         shop.api.create(shop.api.collection_of(load), load)
+        shop.wait_ready(1)  # it would count as the VM's pod
         shop.start(*vms(shop, "stuck", annotations=STUCK), nodes=["w2"])
         shop.wait_ready(2)
         yield shop

@@ -21,13 +21,13 @@ RULES: list[dict[str, t.Any]] = [
 ]
 
 
-def linted(new_members: str, rules: t.Any = RULES, **options: t.Any) -> dict[str, t.Any]:
+def linted(new_members: str, rules: t.Any = None, **options: t.Any) -> dict[str, t.Any]:
     params: dict[str, t.Any] = {
         "exclude_namespaces": [],
         "files": [],
         "exclude": [],
         "manifests": [],
-        "rules": rules,
+        "rules": RULES if rules is None else rules,
         "namespace": "shop",
         "rule_set": "default",
         "topology_keys": {},
