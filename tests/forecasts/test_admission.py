@@ -68,7 +68,7 @@ def test_case_63_target_pod_of_a_namespace_that_became_restricted_is_refused(sta
     stage.api.wait(
         lambda x: (x.get("status") or {}).get("phase") == "Succeeded",
         stage.path(MIGRATION, "again"),
-        timeout=60,
+        timeout=180,
     )
 
 
