@@ -158,6 +158,9 @@ def test_warning_follows_the_policy_and_the_reverse(task: PolicyTask) -> None:
     assert of_set(task) == [WARNING, f"{WARNING}Binding"]
     assert not task(FAST, new_members="warn")["changed"]
     task({**FAST, "run_on": {"zone": ["zone2"]}}, new_members="warn")
+    other = {"name": "other", "workloads": ["web-a"], "avoid": {"zone": "zone3"}}
+    changed = task(FAST, other, new_members="warn")
+    assert f"{WARNING}Binding" in [x["kind"] for x in changed["writes"]], changed["msg"]
     task(FAST, new_members="policy")
     assert of_set(task) == [POLICY, f"{POLICY}Binding"]
 
