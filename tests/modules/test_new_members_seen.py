@@ -55,9 +55,9 @@ class Seen:
         return manifest
 
     def manifests(
-        self, how: str = "policy", rule: Object = RULE, more: t.Sequence[Object] = ()
+        self, how: str = "policy", rule: Object | None = None, more: t.Sequence[Object] = ()
     ) -> list[Object]:
-        rules = parsed([rule, *more], namespace=self.namespace, rule_set="default")
+        rules = parsed([rule or RULE, *more], namespace=self.namespace, rule_set="default")
         snapshot = builders.snapshot(namespaces=(Namespace(self.namespace),))
         policy, binding = MAKERS[how](
             self.namespace, "default", new_members(rules, snapshot).members
