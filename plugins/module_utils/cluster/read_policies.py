@@ -38,9 +38,8 @@ def with_policies(
     """The snapshot with the policies for `namespaces` (None: for all) without those `excluded`. Raises ApiError, but
     not for a missing right."""
     selector = NAMESPACE
-    if (
-        namespaces is not None and len(namespaces) == 1
-    ):  # a name that no namespace has may be no value of a label
+    # A name that no namespace has may be no value of a label.
+    if namespaces is not None and len(namespaces) == 1:
         selector += "".join(f"={x}" for x in namespaces if x in snapshot.namespaces_by_name)
     served = ServedVersions(api)
     read = [functools.partial(_listed, api, served, selector, kind) for kind in POLICY_LISTS]

@@ -71,16 +71,11 @@ def policies_result(written: WrittenPolicies, mode: str) -> dict[str, JSON]:
                 for rule, why in sorted(plan.not_covered.items())
             ],
             "expected": [ref._asdict() for ref in sorted(plan.expected_refs)],
-            "workloads": [_selector(selector) for selector in plan.there],
+            "workloads": [
+                {"kind": x.kind, "namespace": x.namespace, **x.chosen_by} for x in plan.there
+            ],
         }
     }
-
-
-def _selector(selector: WorkloadSelector) -> dict[str, JSON]:
-    chosen: dict[str, JSON] = {"names": list(selector.names)}
-    if selector.labels is not None:
-        chosen = {"labels": dict(selector.labels)}
-    return {"kind": selector.kind, "namespace": selector.namespace, **chosen}
 
 
 def policy_entries(

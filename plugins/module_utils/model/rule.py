@@ -42,6 +42,13 @@ class WorkloadSelector:
     names: tuple[str, ...] = ()
     labels: Labels | None = None
 
+    @property
+    def chosen_by(self) -> dict[str, t.Any]:
+        """Names or labels as the option `workloads` takes them."""
+        if self.labels is not None:
+            return {"labels": dict(self.labels)}
+        return {"names": list(self.names)}
+
 
 @dataclass(frozen=True, slots=True)
 class PodSelector:

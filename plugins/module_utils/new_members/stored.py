@@ -14,7 +14,7 @@ import typing as t
 from ..model.json_pointer import ANNOTATIONS, JSON
 from ..model.json_text import DamagedAnnotation, read_annotation
 from ..model.kinds import RULES
-from ..model.rule import Rule, WorkloadSelector
+from ..model.rule import Rule
 from ..model.topology import Topology
 from ..rules.ownership import VERSION
 from ..rules.parse import read_rules
@@ -48,12 +48,5 @@ def _declaration(rule: Rule) -> JSON:
     more: dict[str, JSON] = {} if rule.enabled else {"enabled": False}
     if rule.allow_findings:
         more["allow_findings"] = sorted(rule.allow_findings)
-    workloads = [_selector(selector) for selector in rule.workloads]
+    workloads = [{"kind": x.kind, **x.chosen_by} for x in rule.workloads]
     return {"name": rule.id.name, "workloads": workloads, **options_of(rule, _FULL_KEYS), **more}
-
-
-def _selector(selector: WorkloadSelector) -> JSON:
-    chosen: JSON = {"names": list(selector.names)}
-    if selector.labels is not None:
-        chosen = {"labels": dict(selector.labels)}
-    return {"kind": selector.kind, **chosen}
