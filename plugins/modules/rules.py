@@ -319,7 +319,8 @@ attributes:
     support: full
     details: >-
       Shows the placement fields and labels that differ, and the names of the rules. Below, the same in words:
-      C(+ rule shop/default/web-apart), C(+ pod anti-affinity over zone to app In (web)).
+      C(+ rule shop/default/web-apart), C(+ pod anti-affinity over zone to app In (web)). A policy for workloads that
+      are created later shows what they get, or no longer get, after C(+ at creation of VirtualMachine db-2).
   idempotent:
     support: full
 requirements:

@@ -173,6 +173,11 @@ def test_check_mode_writes_nothing_and_returns_what_is_then_written(task: Policy
     written = task(APART, diff=True, new_members="policy")
     for part in ("new_members", "writes", "diff"):
         assert written[part] == planned[part]
+    policy, binding = written["diff"]
+    apart = f"rule {task.namespace}/default/apart, pod anti-affinity over zone to"
+    assert f": + at creation of {VM} web-a" in policy["prepared"]
+    assert apart in policy["prepared"]
+    assert binding["after"].keys() == {"policyName"}
     path = task.api.path(POLICY, name=policy_name(task.namespace, "default"))
     assert task.api.get(path)["spec"] == planned["new_members"]["manifests"][0]["spec"]
 

@@ -285,12 +285,35 @@ def requirement_text(source: Requirement) -> str:
 
 
 def term_changes(write: Write, topology: Topology) -> list[str]:
-    """`- node affinity zone In (a)`, `+ rule shop/default/web-apart`."""
+    """`- node affinity zone In (a)`, `+ rule shop/default/web-apart`. Of a policy for workloads that are created later
+    `+ at creation of VirtualMachine db-2: rule shop/default/web-apart, ...`, with those for which something changes."""
     before, after = (_words(side, topology) for side in (write.before, write.after))
+    had, have = (_of_new_members(side, topology) for side in (write.before, write.after))
     return [
         *(f"- {text}" for text in before if text not in after),
         *(f"+ {text}" for text in after if text not in before),
+        *_differing("-", had, have),
+        *_differing("+", have, had),
     ]
+
+
+_OfNewMembers = t.Mapping[str, t.Collection[str]]
+
+
+def _of_new_members(side: JSON, topology: Topology) -> _OfNewMembers:
+    """What a policy gives, each with the new workloads that get it."""
+    given: dict[str, list[str]] = {}
+    for member in (side or {}).get("new_members") or ():
+        what = ", ".join(_words(member, topology))
+        text = f"warning without {what}" if member.get("warns") else what
+        given.setdefault(text, []).extend(member["workloads"])
+    return given
+
+
+def _differing(sign: str, given: _OfNewMembers, other: _OfNewMembers) -> t.Iterator[str]:
+    for what, workloads in given.items():
+        if names := [x for x in workloads if x not in other.get(what, ())]:
+            yield one_line(f"{sign} at creation of {', '.join(names)}: {what}")
 
 
 def _words(side: JSON, topology: Topology) -> dict[str, None]:

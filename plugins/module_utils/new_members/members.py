@@ -77,7 +77,7 @@ def stand_ins_of_names(rules: t.Iterable[Rule], snapshot: Snapshot) -> tuple[Wor
     named = (x.selector for rule in rules for x in _references(rule) if x.selector.labels is None)
     names = {(selector.kind, name): selector for selector in named for name in selector.names}
     stand_ins = (
-        _stand_in(selector, name, {})
+        stand_in(selector, name, {})
         for (_kind, name), selector in names.items()
         if is_object_name(name)
     )
@@ -174,14 +174,14 @@ def _of_reference(
 def _stand_ins(selector: WorkloadSelector, names: t.Sequence[str]) -> list[Workload]:
     """Workloads of the names, or as many with the labels as there are `names`."""
     if selector.labels is None:
-        return [_stand_in(selector, name, {}) for name in selector.names]
+        return [stand_in(selector, name, {}) for name in selector.names]
     labels = dict(selector.labels)
     # No object can have such a name.
     label = " ".join(("stand-in", *(f"{key}={x}" for key, x in sorted(labels.items()))))
-    return [_stand_in(selector, f"{label} {name}", labels) for name in names]
+    return [stand_in(selector, f"{label} {name}", labels) for name in names]
 
 
-def _stand_in(selector: WorkloadSelector, name: str, labels: dict[str, str]) -> Workload:
+def stand_in(selector: WorkloadSelector, name: str, labels: dict[str, str]) -> Workload:
     """A workload with a selector of its own."""
     kind = KINDS[selector.kind]
     own = {f"{PREFIX}stand-in": name} if kind.selected else {}

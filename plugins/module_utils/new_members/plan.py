@@ -13,10 +13,11 @@ from ..model.kinds import RULES
 from ..model.obstacle import NO_POLICY, Obstacle
 from ..model.rule import Rule
 from ..model.snapshot import Snapshot
-from ..rules.policy_plan import NONE, POLICY, PolicyPlan, policy_writes
+from ..rules.policy_plan import NONE, POLICY, PolicyPlan, policy_path, policy_writes
 from ..rules.rules_request import STATES, RulesRequest
 from .members import new_members, stand_ins_of_names
 from .policy import mutating_policy, warning_policy, why_no_policy
+from .shown import with_members_shown
 from .stored import rules_of_policy, rules_text
 
 
@@ -27,12 +28,13 @@ def plan_policies(request: RulesRequest, snapshot: Snapshot) -> PolicyPlan:
         for policy in snapshot.policies or ()
         if (policy.namespace, policy.rule_set) == (request.namespace, request.rule_set)
     ]
-    stored: list[Rule] = []
+    before: dict[str, tuple[Rule, ...]] = {}
     for policy in own:
         rules = rules_of_policy(policy.manifest, request.namespace, request.rule_set)
         if rules is None:
             return PolicyPlan(why_none=_unreadable(policy))
-        stored += rules
+        before[policy_path(policy.ref)] = rules
+    stored = [rule for rules in before.values() for rule in rules]
     after = _rules_after(request, stored)
     only_removes = request.state != "present" or request.new_members == NONE
     if request.new_members == NONE and len(after) == len(stored):
@@ -51,7 +53,7 @@ def plan_policies(request: RulesRequest, snapshot: Snapshot) -> PolicyPlan:
         plan,
         expected=stand_ins_of_names(named, snapshot),
         removed=tuple(sorted({rule.id for rule in stored} - left)),
-        writes=policy_writes(plan.manifests, own),
+        writes=with_members_shown(policy_writes(plan.manifests, own), before, after, snapshot),
     )
 
 

@@ -10,6 +10,7 @@ from dataclasses import replace
 
 import pytest
 
+from ansible_collections.virt.placement.plugins.module_utils.compliance.terms import term_changes
 from ansible_collections.virt.placement.plugins.module_utils.flows.policy_writes import why_stopped
 from ansible_collections.virt.placement.plugins.module_utils.model.admission_policy import (
     bound_policies,
@@ -18,6 +19,8 @@ from ansible_collections.virt.placement.plugins.module_utils.model.admission_pol
 from ansible_collections.virt.placement.plugins.module_utils.model.kinds import RULES
 from ansible_collections.virt.placement.plugins.module_utils.model.obstacle import Obstacle
 from ansible_collections.virt.placement.plugins.module_utils.model.snapshot import Snapshot
+from ansible_collections.virt.placement.plugins.module_utils.model.topology import Topology
+from ansible_collections.virt.placement.plugins.module_utils.model.write import writes_result
 from ansible_collections.virt.placement.plugins.module_utils.new_members.plan import plan_policies
 from ansible_collections.virt.placement.plugins.module_utils.new_members.stored import (
     rules_of_policy,
@@ -247,3 +250,53 @@ def test_names_of_covered_rules_may_not_exist_yet() -> None:
     assert [str(ref) for ref in plan.expected_refs] == ["VirtualMachine shop/a"]
     assert [rule.name for rule in plan.not_covered] == ["x"]
     assert planned(ONE, new_members="warn").expected == ()
+
+
+def shown(plan: PolicyPlan) -> list[list[str]]:
+    """The diff of each policy in words."""
+    policies = (x for x in plan.writes if not x.target.kind.endswith("Binding"))
+    return [term_changes(write, Topology({"zone": ZONE})) for write in policies]
+
+
+def test_diff_shows_who_gets_which_rule_and_who_no_longer() -> None:
+    fast, other = "rule shop/default/one", "rule shop/default/two"
+    first = planned(ONE)
+    assert shown(first) == [
+        [f"+ at creation of VirtualMachine a: {fast}, node affinity {ZONE} In (a)"]
+    ]
+    more = planned({**ONE, "workloads": ["a", "b"]}, TWO, present=first)
+    assert shown(more) == [
+        [
+            f"+ at creation of VirtualMachine b: {fast}, node affinity {ZONE} In (a)",
+            f"+ at creation of each VirtualMachine with app=x: {other}, node affinity {ZONE} NotIn (b, c)",
+        ]
+    ]
+    left = planned({"name": "one"}, present=more, state="absent")
+    assert shown(left) == [
+        [
+            f"- at creation of VirtualMachine a, VirtualMachine b: {fast}, node affinity {ZONE} In (a)"
+        ]
+    ]
+    rests = planned({"name": "one", "enabled": False}, present=first)
+    assert shown(rests) == [
+        [
+            f"- at creation of VirtualMachine a: {fast}, node affinity {ZONE} In (a)",
+            f"+ at creation of VirtualMachine a: {fast}, not enabled",
+        ]
+    ]
+    warned = planned(ONE, present=first, new_members="warn")
+    assert shown(warned) == [
+        [f"+ at creation of VirtualMachine a: warning without {fast}"],
+        [f"- at creation of VirtualMachine a: {fast}, node affinity {ZONE} In (a)"],
+    ]
+
+
+def test_diff_of_a_policy_that_somebody_changed_shows_the_field_and_no_code() -> None:
+    policy, binding = planned(ONE).manifests
+    theirs = {**policy, "spec": {**policy["spec"], "failurePolicy": "Fail"}}
+    again = planned(ONE, present=PolicyPlan((theirs, binding)))
+    assert shown(again) == [[]]
+    (entry,) = writes_result(again.writes, diff=True)["diff"]
+    before, after = entry["before"], entry["after"]
+    assert {x for x in before if before[x] != after[x]} == {"failurePolicy"}
+    assert "mutations" not in after
