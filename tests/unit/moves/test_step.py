@@ -593,7 +593,7 @@ def test_virt_controller_that_does_not_lead_is_named_by_its_lease(
 ) -> None:
     """Its migration has a phase, so only the Lease shows it."""
     renew(cluster, "2026-11-29T10:00:00.000000Z")
-    result, lines = until_it_ends(cluster, run_timeout=4)
+    result, lines = until_it_ends(cluster, run_timeout=8)
     silence = (
         "virt-controller does not answer: its Lease kubevirt/virt-controller was renewed last at"
         " 2026-11-29T10:00:00.000000Z; see Deployment virt-controller in namespace kubevirt"
