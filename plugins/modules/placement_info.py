@@ -519,6 +519,7 @@ new_members:
   description:
     - How workloads that are created later get each rule of the selected workloads. The policies are those that
       M(virt.placement.rules) writes with O(virt.placement.rules#module:new_members).
+    - Rules that only a policy has, since no workload of theirs exists yet, are listed, too, but not with O(workloads).
   returned: success
   type: list
   elements: dict

@@ -13,6 +13,8 @@ author:
 description:
   - Lists the rules that M(virt.placement.rules) wrote, with their terms and workloads, and how many running instances
     enforce or violate each rule.
+  - Lists the rules that only a policy for new members has, too, such as those about VMs that are still to be imported.
+    Not with O(workloads).
   - An instance enforces a rule if its running pod was scheduled with the rule's terms.
   - Changes nothing.
 options:
@@ -97,7 +99,8 @@ rules:
     type:
       description:
         - The rule type, from the annotation C(placement.virt/rules) of the rule's workloads. V(run_on), V(avoid),
-          V(keep_apart), V(keep_together), V(spread), V(terms), or V(label) for a label alone.
+          V(keep_apart), V(keep_together), V(spread), V(terms), or V(label) for a label alone. Of a rule that no
+          workload has, from that annotation of its policy.
         - Empty where the workloads have different types, as after an interrupted change.
       type: str
     preferred:
@@ -121,7 +124,7 @@ rules:
     enforced:
       description:
         - Whether all workloads still have the terms of the rule, and all their running instances enforce it.
-          V(false) for a rule that rests.
+          V(false) for a rule that rests, and for one that no workload has.
         - V(false) where nodes, pods or VMIs of the namespace could not be read, see RV(permission_gaps).
       type: bool
     violated:
@@ -140,6 +143,8 @@ rules:
         - The rule as it was declared, from the annotation C(placement.virt/rules) of its workloads, without
           C(allow_findings). Written as it is, it changes nothing of the workloads that have the rule, except that
           it restores lost terms. Workloads that were named are those that have the rule.
+        - Of a rule that no workload has, as its policy has it, with C(allow_findings) and the names of workloads that do
+          not exist yet. Write it with O(virt.placement.rules#module:new_members) as RV(rules[].new_members) says.
         - Null where the workloads have different options, as after an interrupted change, or where something else has
           changed the options so that M(virt.placement.rules) refuses them. Write the rule again then.
         - Null, too, where a label key of the rule is the name of another key in O(topology_keys). Give O(topology_keys)
@@ -147,7 +152,7 @@ rules:
       returned: if O(declarations=true)
       type: dict
     workloads:
-      description: Workloads of the rule.
+      description: Workloads of the rule. Empty where only a policy for new members has it.
       type: list
       elements: dict
       contains:
@@ -201,7 +206,9 @@ rules:
           enforced: 0
           violated: 1
 permission_gaps:
-  description: What could not be read, also a damaged annotation of a workload. Rules of such workloads are not listed.
+  description:
+    - What could not be read, also a damaged annotation of a workload or of a policy for new members. Rules of these are
+      not listed.
   returned: success
   type: list
   elements: dict
@@ -243,6 +250,8 @@ declarations_yaml:
   description:
     - The rules as variables of the playbook C(virt.placement.apply), in YAML, a document for each rule set. Texts in
       which Ansible would evaluate a template have the tag C(!unsafe).
+    - A rule set with a policy for new members has C(placement_apply_new_members), so that the playbook keeps its rules
+      in the policy.
   returned: if O(declarations=true)
   type: str
   sample: |

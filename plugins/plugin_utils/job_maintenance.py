@@ -197,7 +197,7 @@ def _check_rights_to_return(job: Job, plan: MaintenancePlan) -> None:
 
 def _namespaces_with_rules(job: Job) -> list[str]:
     read = job.run("rules_info", {"topology_keys": job.record.asked["topology_keys"]}, check=True)
-    return list(dict.fromkeys(rule["namespace"] for rule in read["rules"]))
+    return list(dict.fromkeys(rule["namespace"] for rule in read["rules"] if rule["workloads"]))
 
 
 def _returning(job: Job, namespaces: t.Sequence[str]) -> Result:

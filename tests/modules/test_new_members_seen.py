@@ -92,9 +92,13 @@ class Seen:
     def verify(self) -> Object:
         return self._module(placement_info.main, details="all")
 
+    def rules(self, **options: t.Any) -> list[Object]:
+        listed: list[Object] = self._module(rules_info.main, **options)["rules"]
+        return listed
+
     def covered(self) -> str:
         """How both modules say that new members get the rule."""
-        (rule,) = self._module(rules_info.main)["rules"]
+        (rule,) = self.rules()
         (verified,) = self.verify()["new_members"]
         assert verified["rule"] == f"{self.namespace}/default/one"
         assert verified["new_members"] == rule["new_members"]
@@ -130,6 +134,28 @@ def test_rules_without_a_policy_are_said_once_and_with_one_never(seen: Seen) -> 
         seen.write(*seen.manifests(how))
         assert seen.findings() == {}, how
         assert seen.covered() == how
+
+
+def test_rule_that_only_the_policy_has_is_listed_until_a_vm_has_it(seen: Seen) -> None:
+    """Issue 46: names that are expected before an import were in no list of rules."""
+    named = {"name": "two", "run_on": RULE["run_on"], "workloads": ["import-1", "import-2"]}
+    seen.write(*seen.manifests(more=[named]))
+
+    one, two = seen.rules(declarations=True)
+
+    assert (one["name"], [x["name"] for x in one["workloads"]]) == ("one", ["a"])
+    assert (two["name"], two["type"], two["new_members"]) == ("two", "run_on", "policy")
+    assert (two["workloads"], two["enforced"], two["since"]) == ([], False, None)
+    assert two["declaration"]["workloads"] == named["workloads"]
+    verified = [
+        (x["rule"].rpartition("/")[2], x["new_members"]) for x in seen.verify()["new_members"]
+    ]
+    assert verified == [("one", "policy"), ("two", "policy")]
+    again = seen.task(RULE, two["declaration"], new_members="policy")
+    assert (again.get("failed"), again["changed"]) == (None, False)
+    seen.task.create(seen.vm("import-1"))
+    (_one, two) = seen.rules()
+    assert [x["name"] for x in two["workloads"]] == ["import-1"]
 
 
 def test_policy_that_an_administrator_stopped_or_changed_is_found(seen: Seen) -> None:

@@ -67,7 +67,11 @@ def run(module: AnsibleModule, api: ApiClient) -> dict[str, t.Any]:
     kept = kept_by_label(verdicts, snapshot)
     reader = snapshot.derived(DeclaredReader)
     resting = resting_rules(filter(lambda x: selected.covers(x.ref), snapshot.workloads), reader)
-    coverage = _coverage(filter(lambda x: selected.covers(x.ref), snapshot.workloads), snapshot)
+    coverage = _coverage(
+        filter(lambda x: selected.covers(x.ref), snapshot.workloads),
+        snapshot,
+        all_rules=question.workloads is None,
+    )
     new = [*_covered(coverage)]
     if any(coverage.values()):
         new += [f"unknown: {text}" for text in unreadable_texts(snapshot.policy_gaps)]
@@ -250,15 +254,18 @@ Coverage = t.Mapping[str, list[dict[str, JSON]]]
 """For each field of a rule that a capability adds: its value for each rule."""
 
 
-def _coverage(workloads: t.Iterable[Workload], snapshot: Snapshot) -> Coverage:
-    """How workloads that are created later get the rules of these ones."""
+def _coverage(workloads: t.Iterable[Workload], snapshot: Snapshot, *, all_rules: bool) -> Coverage:
+    """How workloads that are created later get the rules of these ones, with `all_rules` those of policies, too."""
     reader = snapshot.derived(DeclaredReader)
     declared = [reader.declared(workload) for workload in workloads]
-    names = sorted({x for each in declared for x in (*(y.rule for y in each.rules), *each.resting)})
+    names = {x for each in declared for x in (*(y.rule for y in each.rules), *each.resting)}
     found: dict[str, list[dict[str, JSON]]] = {}
     for field, make in COVERAGE.items():
         covered = make()(snapshot)
-        found[field] = [{"rule": one_line(x), field: covered(RuleId.parse(x))} for x in names]
+        of_field = {*names, *(map(str, covered.rules) if all_rules else ())}
+        found[field] = [
+            {"rule": one_line(x), field: covered.how(RuleId.parse(x))} for x in sorted(of_field)
+        ]
     return found
 
 

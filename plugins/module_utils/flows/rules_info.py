@@ -52,16 +52,21 @@ def run(module: AnsibleModule, api: ApiClient) -> dict[str, t.Any]:
     )
     workloads = [x for x in snapshot.workloads if selected.covers(x.ref)]
     reader = snapshot.derived(DeclaredReader)
-    gaps = [*verdicts.unreadable, *_damaged(workloads, reader)]
-    warn_unreadable(module.warn, gaps)
-    stored = StoredRules(OwnershipIndex.of(view_of(snapshot)), snapshot)
     coverage = {name: make()(snapshot) for name, make in COVERAGE.items()}
+    of_policies = [] if query.workloads is not None else [*coverage.values()]
+    gaps = [*verdicts.unreadable, *_damaged(workloads, reader)]
+    gaps += [gap for each in of_policies for gap in each.unreadable]
+    warn_unreadable(module.warn, gaps)
+    without = {rule: x for each in of_policies for rule, x in each.rules.items()}
+    stored = StoredRules(OwnershipIndex.of(view_of(snapshot)), snapshot, without)
+    found = _rules_of(workloads, verdicts, reader)
     rules = []
-    for rule, parts in sorted(_rules_of(workloads, verdicts, reader).items()):
+    for rule in sorted({*found, *stored.without_workload}):
+        parts = found.get(rule) or _RuleParts()
         lists = ("nodes", "pods", VMIS)  # that the instances of a rule are found in
         known = not any(snapshot.why_unreadable(name, rule.namespace) for name in lists)
         entry = _rule(rule, parts, stored, topology, known=known)
-        entry |= {name: covered(rule) for name, covered in coverage.items()}
+        entry |= {name: each.how(rule) for name, each in coverage.items()}
         if params["declarations"]:
             entry["declaration"] = stored.declaration(rule, topology)
         rules.append(entry)
@@ -162,7 +167,7 @@ def _rule(
     known: bool,
 ) -> dict[str, JSON]:
     terms, workloads = parts.terms, parts.workloads
-    resting = any(workload["resting"] for workload in workloads)
+    resting = any(workload["resting"] for workload in workloads) or stored.rests_in_policy(rule)
     instances = sum(workload["instances"] for workload in workloads)
     enforced = sum(workload["enforced"] for workload in workloads)
     since = [workload["since"] for workload in workloads]
@@ -174,8 +179,9 @@ def _rule(
         "preferred": stored.is_preferred(rule),
         "terms": list(dict.fromkeys(text for part in terms for text in part.described(topology))),
         "resting": resting,
-        "since": min(since) if all(since) else None,
+        "since": min(since) if since and all(since) else None,
         "enforced": known
+        and bool(workloads)
         and not resting
         and enforced == instances
         and all(x["complete"] for x in workloads),

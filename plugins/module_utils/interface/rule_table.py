@@ -35,13 +35,15 @@ def rule_table(rules: t.Sequence[Rule], gaps: t.Iterable[Unreadable] = ()) -> st
 
 
 def state_of(rule: Rule) -> str:
-    """The worst of what is known of the rule: removed, violated, not enforced, enforced. A rule that rests has no
-    other state."""
+    """The worst of what is known of the rule: removed, violated, not enforced, enforced. A rule that rests, or that no
+    workload has, has no other state."""
     workloads = rule["workloads"]
     resting = sum(workload["resting"] for workload in workloads)
-    if resting:
+    if rule["resting"]:
         all_of_them = resting == len(workloads)
         return "not enabled" if all_of_them else f"not enabled on {resting} of {len(workloads)}"
+    if not workloads:
+        return "no workload"
     instances = sum(workload["instances"] for workload in workloads)
     violated = sum(workload["violated"] for workload in workloads)
     enforced = sum(workload["enforced"] for workload in workloads)
@@ -57,7 +59,8 @@ def state_of(rule: Rule) -> str:
 
 
 def declarations_yaml(rules: t.Sequence[Rule]) -> str:
-    """The rules as variables of the playbook apply, in YAML: a document for each namespace and rule set."""
+    """The rules as variables of the playbook apply, in YAML: a document for each namespace and rule set. One with
+    policies keeps them."""
     lines = []
     for (namespace, rule_set), group in itertools.groupby(
         rules, lambda rule: (rule["namespace"], rule["rule_set"])
@@ -67,6 +70,7 @@ def declarations_yaml(rules: t.Sequence[Rule]) -> str:
         variables = {
             "placement_apply_namespace": namespace,
             "placement_apply_rule_set": rule_set,
+            **_new_members(rules_of_set),
             "placement_apply_rules": [rule["declaration"] for rule in printed],
         }
         lines += ["---", *variables_yaml(variables)]
@@ -76,6 +80,13 @@ def declarations_yaml(rules: t.Sequence[Rule]) -> str:
             if (why := _fault(rule))
         ]
     return "".join(f"{line}\n" for line in lines)
+
+
+def _new_members(rules: t.Sequence[Rule]) -> dict[str, str]:
+    """Without the option the playbook takes its rules out of their policy."""
+    covered = {rule.get("new_members") for rule in rules}
+    how = next((x for x in ("policy", "warn") if x in covered), None)
+    return {} if how is None else {"placement_apply_new_members": how}
 
 
 def _fault(rule: Rule) -> str | None:

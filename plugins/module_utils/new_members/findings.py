@@ -17,11 +17,11 @@ from ..model.findings import Finding
 from ..model.objects import Ref
 from ..model.rendering import listed
 from ..model.rule import Rule, RuleId, WorkloadSelector
-from ..model.snapshot import Snapshot
+from ..model.snapshot import Snapshot, Unreadable
 from ..rules.members import resolve
 from ..rules.ownership import OwnedRule
 from ..rules.ownership_index import OwnershipIndex
-from ..rules.stored_rules import StoredRules, stored_options
+from ..rules.stored_rules import Coverage, StoredRules, stored_options
 from ..rules.term_slots import digest
 from ..view.selection import WorkloadLookup
 from ..view.view import view_of
@@ -32,6 +32,7 @@ from .stored import rules_of_policy
 _Carried = t.Mapping[RuleId, t.Mapping[Ref, OwnedRule]]
 _WRITE_AGAIN = "Run rules with all rules of the set and with new_members"
 _DELETE = "Delete the policy and its bindings"
+_DAMAGED = "its annotation placement.virt/rules cannot be read"
 
 
 def policy_findings(lint_input: LintInput) -> t.Iterator[Finding]:
@@ -64,14 +65,20 @@ def policy_findings(lint_input: LintInput) -> t.Iterator[Finding]:
             )
 
 
-def coverage(snapshot: Snapshot) -> t.Callable[[RuleId], str]:
+def coverage(snapshot: Snapshot) -> Coverage:
     """How new members get a rule: `policy`, `warn`, or `none`; `unknown` where that cannot be said."""
     covered: dict[RuleId, str] = {}
     unknown = set()
+    stored: dict[RuleId, Rule] = {}
+    unreadable = []
     for policy in sorted(snapshot.policies or (), key=lambda x: x.mutates):
+        rules = _rules_of(policy)
+        stored |= {x.id: x for x in rules or ()}
+        if rules is None:
+            what = f"rules of {policy.ref}"
+            unreadable.append(Unreadable(what, policy.namespace, "read", _DAMAGED))
         if not any(map(_is_applied, policy.bindings)):
             continue
-        rules = _rules_of(policy)
         if rules is None or _is_changed(policy):
             unknown.add((policy.namespace, policy.rule_set))
             continue
@@ -80,9 +87,13 @@ def coverage(snapshot: Snapshot) -> t.Callable[[RuleId], str]:
         how = "policy" if policy.mutates else "warn"
         covered |= {x.id: how if x.id in written else otherwise for x in rules}
     if snapshot.policies is None:
-        return lambda rule: "unknown"
-    return lambda rule: covered.get(
-        rule, "unknown" if (rule.namespace, rule.rule_set) in unknown else "none"
+        return Coverage(lambda rule: "unknown")
+    return Coverage(
+        lambda rule: covered.get(
+            rule, "unknown" if (rule.namespace, rule.rule_set) in unknown else "none"
+        ),
+        stored,
+        tuple(unreadable),
     )
 
 
@@ -170,7 +181,7 @@ def _stale(policy: AdmissionPolicy, carried: _Carried) -> t.Iterator[Finding]:
     rules = _rules_of(policy)
     seen, advice = "", f"{_WRITE_AGAIN}."
     if rules is None:
-        seen = "its annotation placement.virt/rules cannot be read"
+        seen = _DAMAGED
         advice = f"{_DELETE}. {advice}"
     elif _is_changed(policy):
         seen = "another client changed its spec"

@@ -18,14 +18,14 @@ from ..model.rule import Rule
 from ..model.topology import Topology
 from ..rules.ownership import VERSION
 from ..rules.parse import read_rules
-from ..rules.stored_rules import label_keys, options_of
+from ..rules.stored_rules import declared, label_keys
 
 _FULL_KEYS = Topology({})
 
 
 def rules_text(rules: t.Iterable[Rule]) -> str:
     """The annotation's value."""
-    content = {"version": VERSION, "rules": [_declaration(rule) for rule in rules]}
+    content = {"version": VERSION, "rules": [declared(rule, _FULL_KEYS) for rule in rules]}
     return json.dumps(content, separators=(",", ":"))
 
 
@@ -36,17 +36,9 @@ def rules_of_policy(
     text = (ANNOTATIONS / RULES).read(policy, None)
     try:
         content = read_annotation(str(text))
-        declared: list[JSON] = content["rules"] if content["version"] == VERSION else []
-        keys = {key: key for rule in declared for key in label_keys(rule)}
+        listed: list[JSON] = content["rules"] if content["version"] == VERSION else []
+        keys = {key: key for rule in listed for key in label_keys(rule)}
     except (DamagedAnnotation, KeyError, TypeError, AttributeError):
         return None
-    found = read_rules(declared, namespace=namespace, rule_set=rule_set, topology=Topology(keys))
-    return None if found.faults or not declared else found.rules
-
-
-def _declaration(rule: Rule) -> JSON:
-    more: dict[str, JSON] = {} if rule.enabled else {"enabled": False}
-    if rule.allow_findings:
-        more["allow_findings"] = sorted(rule.allow_findings)
-    workloads = [{"kind": x.kind, **x.chosen_by} for x in rule.workloads]
-    return {"name": rule.id.name, "workloads": workloads, **options_of(rule, _FULL_KEYS), **more}
+    found = read_rules(listed, namespace=namespace, rule_set=rule_set, topology=Topology(keys))
+    return None if found.faults or not listed else found.rules

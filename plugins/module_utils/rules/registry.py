@@ -9,11 +9,11 @@ import typing as t
 from ..holds import write as holds
 
 if t.TYPE_CHECKING:
-    from ..model.rule import RuleId
     from ..model.snapshot import Snapshot
     from .policy_plan import PolicyPlan
     from .rules_plan import Restoration
     from .rules_request import RulesRequest
+    from .stored_rules import Coverage
 
     PlanPolicies = t.Callable[[RulesRequest, Snapshot], PolicyPlan]
 
@@ -30,7 +30,7 @@ def _policies() -> PlanPolicies:
     return plan_policies
 
 
-def _coverage() -> t.Callable[[Snapshot], t.Callable[[RuleId], str]]:
+def _coverage() -> t.Callable[[Snapshot], Coverage]:
     from ..new_members.findings import coverage
 
     return coverage
@@ -57,4 +57,5 @@ has policies."""
 COVERAGE = {
     "new_members": _coverage,
 }
-"""Fields of a rule in results, and what says them: how workloads that are created later get it."""
+"""Fields of a rule in results, and what says them: how workloads that are created later get it, and which rules there
+are for these alone."""

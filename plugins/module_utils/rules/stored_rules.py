@@ -1,6 +1,6 @@
 # Copyright (c) 2026, virt.placement contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""How was a rule declared that workloads carry?
+"""How was a rule declared that workloads carry, or that a policy for new members has?
 
 The annotation of each of its workloads has type and options, with full label keys. A tenant can write it, so it is read
 as the option `rules` is. Nothing is concluded from terms.
@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 import typing as t
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 
 from ..kinds.registry import DEFAULT_KIND
 from ..model.findings import InputError
@@ -31,7 +31,7 @@ from ..model.rule import (
     Target,
     WorkloadSelector,
 )
-from ..model.snapshot import Snapshot
+from ..model.snapshot import Snapshot, Unreadable
 from ..model.topology import Topology
 from .ownership import LabelsOfRule, OwnedRule
 from .ownership_index import OwnershipIndex
@@ -119,10 +119,39 @@ def label_keys(options: Declaration) -> t.Iterator[str]:
             yield value
 
 
-class StoredRules:
-    """The rules that the workloads of a snapshot have as their members."""
+def declared(rule: Rule, topology: Topology) -> Declaration | None:
+    """A rule as the module `rules` takes it. None where that takes a key of it for another one: a key without a prefix
+    may be the name of another key."""
+    options = options_of(rule, _FULL_KEYS)
+    keys = label_keys({k: x for k, x in options.items() if k not in ("label", "terms")})
+    if any(topology.name_of(x) == x != topology.keys.get(x, x) for x in keys):
+        return None
+    more: Declaration = {} if rule.enabled else {"enabled": False}
+    if rule.allow_findings:
+        more["allow_findings"] = sorted(rule.allow_findings)
+    beside = {"name": rule.id.name, "workloads": _references(rule.workloads)}
+    return {**beside, **options_of(rule, topology), **more}
 
-    def __init__(self, ownerships: OwnershipIndex, snapshot: Snapshot) -> None:
+
+@dataclass(frozen=True)
+class Coverage:
+    """What policies give to workloads that are created later. `how` says of a rule how these get it; `rules` are those
+    of the policies, though no workload may have them; `unreadable` the policies whose rules cannot be read."""
+
+    how: t.Callable[[RuleId], str]
+    rules: t.Mapping[RuleId, Rule] = field(default_factory=dict)
+    unreadable: tuple[Unreadable, ...] = ()
+
+
+class StoredRules:
+    """The rules that the workloads of a snapshot have as their members, and those that only policies have."""
+
+    def __init__(
+        self,
+        ownerships: OwnershipIndex,
+        snapshot: Snapshot,
+        of_policies: t.Mapping[RuleId, Rule] | None = None,
+    ) -> None:
         self.members: dict[RuleId, dict[Ref, OwnedRule]] = {}
         """What each workload of a rule has of it. Neither copies of a workload are among them, nor workloads that a
         rule only labels."""
@@ -131,54 +160,70 @@ class StoredRules:
                 for rule, owned in ownership.rules.items():
                     if owned.declared:
                         self.members.setdefault(rule, {})[ref] = owned
+        self.without_workload = {
+            rule: x for rule, x in (of_policies or {}).items() if rule not in self.members
+        }
+        """The rules of policies that no workload has."""
 
     def type_name(self, rule: RuleId) -> str | None:
         """The option of its type. None where its workloads have several types, as after an interrupted change."""
+        if rule in self.without_workload:
+            return self.without_workload[rule].type_name
         types = {owned.type_name for owned in self.members.get(rule, {}).values()}
         return types.pop() if len(types) == 1 else None
 
     def is_preferred(self, rule: RuleId) -> bool:
-        """Whether the rule is preferred on one of its workloads."""
+        """Whether the rule is preferred on one of its workloads, or in its policy."""
+        if rule in self.without_workload:
+            return self.without_workload[rule].preferred
         return any(x.options().get("preferred") for x in self.members.get(rule, {}).values())
 
+    def rests_in_policy(self, rule: RuleId) -> bool:
+        """Whether only a policy has the rule, with `enabled: false`."""
+        return rule in self.without_workload and not self.without_workload[rule].enabled
+
     def declaration(self, rule: RuleId, topology: Topology) -> Declaration | None:
-        """The rule as the module `rules` takes it. None where no workload has it, where its workloads have different
-        options, as after an interrupted change, and where the module would refuse these options, or take a key of them
-        for another one."""
+        """The rule as the module `rules` takes it. None where neither workload nor policy has it, where its workloads
+        have different options, as after an interrupted change, and where the module would refuse these options, or take
+        a key of them for another one."""
+        if rule in self.without_workload:
+            return declared(self.without_workload[rule], topology)
         members = self.members.get(rule, {})
         stored = {(owned.declared, owned.enabled) for owned in members.values()}
         if len(stored) != 1:
             return None
         ((text, enabled),) = stored
-        beside: Declaration = {"name": rule.name, "workloads": _references(members)}
         options: Declaration = json.loads(text)
+        beside = {"name": rule.name, "workloads": _references(_selectors(members))}
         parsed = read_rules(
             [{**options, **beside}],
             namespace=rule.namespace,
             rule_set=rule.rule_set,
             topology=Topology({key: key for key in label_keys(options)}),
         )
-        # A key without a prefix may be the name of another key.
-        if parsed.faults or any(
-            topology.name_of(x) == x != topology.keys.get(x, x)
-            for x in label_keys({k: v for k, v in options.items() if k not in ("label", "terms")})
-        ):
+        if parsed.faults:
             return None
-        resting = {} if enabled else {"enabled": False}
-        return {**beside, **options_of(parsed.rules[0], topology), **resting}
+        return declared(replace(parsed.rules[0], enabled=enabled), topology)
 
 
-def _references(members: t.Mapping[Ref, OwnedRule]) -> list[JSON]:
+def _selectors(members: t.Mapping[Ref, OwnedRule]) -> list[WorkloadSelector]:
     """The workloads of a rule, by labels where these chose them."""
-    groups: dict[tuple[str, LabelsOfRule], list[str]] = {}
+    groups: dict[tuple[str, str, LabelsOfRule], list[str]] = {}
     for ref, owned in members.items():
-        groups.setdefault((ref.kind, owned.chosen), []).append(ref.name)
+        groups.setdefault((ref.kind, ref.namespace, owned.chosen), []).append(ref.name)
+    return [
+        WorkloadSelector(kind, namespace, tuple(names), dict(labels) or None)
+        for (kind, namespace, labels), names in groups.items()
+    ]
+
+
+def _references(selectors: t.Iterable[WorkloadSelector]) -> list[JSON]:
     references: list[JSON] = []
-    for (kind, labels), names in groups.items():
-        if not labels and kind == DEFAULT_KIND:
-            references += names
+    for x in selectors:
+        if x.labels is None and x.kind == DEFAULT_KIND:
+            references += x.names
         else:
-            references.append({**_kind(kind), **_chosen(names, dict(labels) or None)})
+            references.append({**_kind(x.kind), **x.chosen_by})
     return references
 
 

@@ -104,7 +104,7 @@ def test_policy_as_it_was_written_has_no_finding(how: str) -> None:
     own = policies(BY_LABELS, how=how)
     snapshot = cluster(BY_LABELS)
     assert found(snapshot, *own) == []
-    assert coverage(replace(snapshot, policies=own))(ONE) == how
+    assert coverage(replace(snapshot, policies=own)).how(ONE) == how
 
 
 def test_what_the_server_adds_is_no_change() -> None:
@@ -128,7 +128,7 @@ def test_rules_by_labels_without_a_policy_are_said_once(
     assert "rules one, three of the set default" in finding.why
     assert f"new_members {how}," in finding.advice
     assert [str(ref) for ref in finding.objects] == ["Namespace shop"]
-    assert coverage(replace(snapshot, policies=()))(ONE) == "none"
+    assert coverage(replace(snapshot, policies=())).how(ONE) == "none"
 
 
 def test_rules_by_name_need_no_policy() -> None:
@@ -140,7 +140,7 @@ def test_what_was_not_read_is_unknown_and_has_no_finding() -> None:
     snapshot = cluster(BY_LABELS)
     assert snapshot.policies is None
     assert list(policy_findings(lint_input_of(snapshot, Topology.of()))) == []
-    assert coverage(snapshot)(ONE) == "unknown"
+    assert coverage(snapshot).how(ONE) == "unknown"
 
 
 @pytest.mark.parametrize(
@@ -183,7 +183,7 @@ def test_policy_that_is_stopped_is_refused(
     assert finding.name == "policy_refused"
     assert seen in finding.why
     assert finding.objects == (own[0].ref,)
-    assert coverage(replace(snapshot, policies=own))(ONE) == covered
+    assert coverage(replace(snapshot, policies=own)).how(ONE) == covered
 
 
 @pytest.mark.parametrize(
@@ -200,7 +200,7 @@ def test_policy_that_another_client_changed_is_stale(change: Change, seen: str) 
     (finding,) = found(snapshot, *own)
     assert finding.name == "policy_stale"
     assert seen in finding.why
-    covers = coverage(replace(snapshot, policies=own))
+    covers = coverage(replace(snapshot, policies=own)).how
     assert (covers(ONE), covers(TWO)) == ("unknown", "unknown")
     assert covers(RuleId("shop", "other", "one")) == "none"
 
@@ -291,17 +291,17 @@ def test_workload_whose_rules_are_not_known_or_its_own_has_no_finding() -> None:
 def test_rule_that_no_policy_can_write_is_not_covered() -> None:
     apart = {"name": "one", "keep_apart": {"topology_key": ZONE}, "workloads": DEPLOYMENTS}
     own = policies(apart, BY_NAME)
-    covers = coverage(replace(cluster(), policies=own))
+    covers = coverage(replace(cluster(), policies=own)).how
     assert (covers(ONE), covers(TWO)) == ("none", "policy")
     gap = Unreadable("deployments.apps", "shop", "list", "forbidden")
-    covers = coverage(replace(cluster(), policies=own, unreadable=(gap,)))
+    covers = coverage(replace(cluster(), policies=own, unreadable=(gap,))).how
     assert (covers(ONE), covers(TWO)) == ("unknown", "policy")
 
 
 def test_tables_show_policies_only_where_there_are_some() -> None:
     entry: dict[str, t.Any] = {"namespace": "shop", "rule_set": "default", "name": "one"}
     entry |= {"type": "run_on", "preferred": False, "since": None, "workloads": []}
-    entry["enforced"] = True
+    entry |= {"enforced": False, "resting": False}
     for how in ("policy", "warn", "unknown"):
         heading, line = rule_table([{**entry, "new_members": how}]).splitlines()
         assert "NEW MEMBERS" in heading
