@@ -37,10 +37,10 @@ from ..repository.offline import (
 from ..repository.offline_rules import checked_without_manifests
 from ..repository.unfilled import certain, restored, with_unknown_labels
 from ..rules.parse import Parsed, read_rules
-from ..rules.policy_plan import NONE, WrittenPolicies
+from ..rules.policy_plan import NONE
 from ..view.label_input import assumed_node_labels, with_node_labels
 from .manifest_files import documents_in, documents_of
-from .rule_policies import policies_result
+from .rule_policies import policy_result
 
 if t.TYPE_CHECKING:
     from ansible.module_utils.basic import AnsibleModule
@@ -148,7 +148,7 @@ class _LintRequest:
         )
 
     def policies(self, new_members: str) -> dict[str, JSON]:
-        """The policy for workloads that are created later, as the module rules returns it. Raises InvalidInput where
+        """The policy for workloads that are created later, as the module rules plans it. Raises InvalidInput where
         there can be none."""
         if new_members == NONE or not self.rules:
             return {}
@@ -161,7 +161,7 @@ class _LintRequest:
         )
         if (why := plan.why_none) is not None:
             raise InvalidInput([InputError("new_members", f"{why}. {why.advice}".strip())])
-        return policies_result(WrittenPolicies(plan), new_members)
+        return {"new_members": policy_result(plan)}
 
     def kinds(self) -> Counter[str]:
         """How many manifests of each kind are checked."""

@@ -62,19 +62,20 @@ def policies_result(written: WrittenPolicies, mode: str) -> dict[str, JSON]:
     plan = written.plan
     if mode == NONE and not plan.writes:
         return {}
+    there = [{"kind": x.kind, "namespace": x.namespace, **x.chosen_by} for x in plan.there]
+    return {"new_members": {**policy_result(plan), "workloads": there}}
+
+
+def policy_result(plan: PolicyPlan) -> dict[str, JSON]:
+    """The policy, and what it is about."""
     return {
-        "new_members": {
-            "manifests": list(plan.manifests),
-            "covered": sorted(rule.name for rule in plan.covered),
-            "not_covered": [
-                {"rule": rule.name, "code": why.code, "reason": str(why), "advice": why.advice}
-                for rule, why in sorted(plan.not_covered.items())
-            ],
-            "expected": [ref._asdict() for ref in sorted(plan.expected_refs)],
-            "workloads": [
-                {"kind": x.kind, "namespace": x.namespace, **x.chosen_by} for x in plan.there
-            ],
-        }
+        "manifests": list(plan.manifests),
+        "covered": sorted(rule.name for rule in plan.covered),
+        "not_covered": [
+            {"rule": rule.name, "code": why.code, "reason": str(why), "advice": why.advice}
+            for rule, why in sorted(plan.not_covered.items())
+        ],
+        "expected": [ref._asdict() for ref in sorted(plan.expected_refs)],
     }
 
 

@@ -51,6 +51,8 @@ def test_policy_is_the_one_that_rules_writes(how: str) -> None:
         found = linted(how)["new_members"]
         assert found["manifests"] == list(wanted.manifests) != []
         assert found["covered"] == ["one", "two"]
+        # what the rules choose is known on a cluster alone, and not documented here
+        assert found.keys() == {"manifests", "covered", "not_covered", "expected"}
     manifests = [dict(member.manifest) for member in members]
     assert linted(how, manifests=manifests)["new_members"]["manifests"] == list(wanted.manifests)
 
