@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from ansible_collections.virt.placement.plugins.module_utils.model.rendering import listed
 from ansible_collections.virt.placement.plugins.plugin_utils.closing import (
     Closing,
+    has_entry,
     joined,
 )
 from ansible_collections.virt.placement.plugins.plugin_utils.job import Capability, Job, JobFailed
@@ -25,10 +26,12 @@ UNDONE, PARTLY_UNDONE, NOT_UNDONE = "undone", "partly_undone", "not_undone"
 @dataclass(frozen=True)
 class OwnChange:
     """The change that this job alone has made of its rule set. `id` is empty where there is none, or where an undo
-    would undo more than that. `kept`: why rules that are or may be written are not undone."""
+    would undo more than that. `kept`: why rules that are or may be written are not undone. `only_policy`: no workload
+    was written."""
 
     id: str = ""
     kept: str = ""
+    only_policy: bool = False
 
 
 def own_change(record: JobRecord) -> OwnChange:
@@ -43,6 +46,9 @@ def own_change(record: JobRecord) -> OwnChange:
         return OwnChange(str(change["id"]))
     if note.get("crashed"):
         return OwnChange(kept="the task ended without a result, so what it has written is unknown")
+    if any(has_entry(note, "done", code) for code in ("policy_written", "policy_removed")):
+        reason = "this job has written the policy for new members and no workload, and an undo restores workloads"
+        return OwnChange(kept=reason, only_policy=True)
     return OwnChange()
 
 
@@ -140,6 +146,11 @@ def _next_step(record: JobRecord, own: OwnChange, result: Result, outcome: str) 
     )
     if outcome == UNDONE and not of_undo(record).failures:
         return "correct the cause, then launch the same job again: it writes the rules again"
+    if own.only_policy:
+        return (
+            "correct the cause, then launch the same job again; to give new members the rules of before: a job with"
+            " these rules"
+        )
     if own.kept:
         return f"correct the cause, then launch the same job again: it continues; or launch {undo}"
     refused = {error["type"] for error in result.get("errors") or ()}

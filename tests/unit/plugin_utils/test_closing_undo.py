@@ -226,6 +226,23 @@ def test_rules_that_a_job_must_not_undo_are_kept(result: Result, reason: str) ->
     assert closing.next_steps == (KEPT,)
 
 
+@pytest.mark.parametrize("code", ["policy_written", "policy_removed"])
+def test_job_that_has_written_the_policy_alone_says_that_it_is_not_undone(code: str) -> None:
+    """Issue 46: no workload has a record of it, so nothing was undone, and the job did not say so."""
+    entry = {"code": code, "text": "policy written", "objects": ["MutatingAdmissionPolicy x"]}
+    result = {**OWN, "workloads": [], "outcome": {"done": [entry], "skipped": [], "next": []}}
+    del result["change"]
+    record = failed(("rules", result), ("rollout", TIMEOUT))
+
+    closing = closing_of(record, 3)
+
+    assert closing.undo == "not_undone"
+    (text,) = closing.failed
+    assert "its change was NOT undone: this job has written the policy for new members" in text
+    (step,) = closing.next_steps
+    assert "launch the same job again; to give new members the rules of before" in step
+
+
 @pytest.mark.parametrize(
     ("tasks", "on_failure"),
     [
