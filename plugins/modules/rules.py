@@ -723,8 +723,9 @@ outcome:
     - C(done) is V(rules_added), V(rules_updated), V(rules_removed) or V(unchanged), with O(state=reverted)
       V(constraints_restored), V(none_written) where findings, the forecast or the missing right to take rules out of a
       policy refused the rules before the first write, and V(held) with the workloads of RV(held).
-    - Of O(new_members) C(done) has V(policy_written), V(policy_removed), V(policy_rules_removed), and V(expected) for
-      workloads of RV(new_members.expected).
+    - Of O(new_members) C(done) has V(policy_written), V(policy_removed), V(policy_rules_removed),
+      V(policy_rules_narrowed) for rules that stay in the policy for other workloads, and V(expected) for workloads
+      of RV(new_members.expected).
     - C(skipped) has V(not_written) for workloads of RV(errors), and with O(state=reverted) V(not_reverted). It has
       V(not_covered) for rules that no policy can write, V(policy_not_written) where the right to write policies is
       missing, and V(policy_unknown) where rules go and policies that may have them cannot be read.

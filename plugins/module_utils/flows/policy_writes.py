@@ -63,13 +63,14 @@ def why_stopped(written: WrittenPolicies) -> TaskError | None:
     """Why nothing is written to workloads: rules could not leave their policy, which would go on giving them to new
     workloads. None where no rule leaves one, or each did."""
     plan = written.plan
-    if written.refused is None or not plan.removed:
+    leaving = (*plan.removed, *plan.narrowed)
+    if written.refused is None or not leaving:
         return None
     there = {str(x.target): x for x in plan.writes if x.uid}
     policies = listed([name for name, x in there.items() if not x.target.kind.endswith("Binding")])
-    rules = listed([rule.name for rule in plan.removed])
+    rules = listed([rule.name for rule in leaving])
     text = (
-        f"rule{'s' if len(plan.removed) > 1 else ''} {rules} would stay in {policies}, for workloads that are created"
+        f"rule{'s' if len(leaving) > 1 else ''} {rules} would stay in {policies}, for workloads that are created"
         f" later, so that nothing is written: {written.refused}. To go on, {written.refused.advice}; then run the task"
         " again"
     )

@@ -122,6 +122,10 @@ def _done(written: WrittenPolicies, check: bool) -> list[Entry]:
         names = tuple(rule.name for rule in plan.removed)
         text = f"rules that new workloads {'would no longer' if check else 'no longer'} get"
         done.append(Entry("policy_rules_removed", text, names))
+    if plan.narrowed and written.done:
+        names = tuple(rule.name for rule in plan.narrowed)
+        text = f"rules that {'would stay' if check else 'stay'} in the policy for their other workloads"
+        done.append(Entry("policy_rules_narrowed", text, names))
     if plan.expected and written.refused is None:
         names = tuple(ref.namespaced_name for ref in sorted(plan.expected_refs))
         done.append(Entry("expected", "get their rules when they are created", names))

@@ -11,8 +11,9 @@ from ..model.admission_policy import AdmissionPolicy
 from ..model.json_pointer import JSON
 from ..model.kinds import RULES
 from ..model.obstacle import NO_POLICY, Obstacle
-from ..model.rule import Rule
+from ..model.rule import Rule, WorkloadSelector
 from ..model.snapshot import Snapshot
+from ..rules.plan import is_named
 from ..rules.policy_plan import NONE, POLICY, PolicyPlan, policy_path, policy_writes
 from ..rules.rules_request import STATES, RulesRequest
 from .members import new_members, stand_ins_of_names
@@ -35,9 +36,9 @@ def plan_policies(request: RulesRequest, snapshot: Snapshot) -> PolicyPlan:
             return PolicyPlan(why_none=_unreadable(policy))
         before[policy_path(policy.ref)] = rules
     stored = [rule for rules in before.values() for rule in rules]
-    after = _rules_after(request, stored)
+    after = _rules_after(request, stored, snapshot)
     only_removes = request.state != "present" or request.new_members == NONE
-    if request.new_members == NONE and len(after) == len(stored):
+    if request.new_members == NONE and after == stored:
         return PolicyPlan()
     mutates = request.new_members == POLICY
     if only_removes:
@@ -53,6 +54,7 @@ def plan_policies(request: RulesRequest, snapshot: Snapshot) -> PolicyPlan:
         plan,
         expected=stand_ins_of_names(named, snapshot),
         removed=tuple(sorted({rule.id for rule in stored} - left)),
+        narrowed=tuple(x.id for x in after if only_removes and x.id in left and x not in stored),
         writes=with_members_shown(policy_writes(plan.manifests, own), before, after, snapshot),
     )
 
@@ -87,14 +89,18 @@ def _with_rules(metadata: JSON, rules: t.Iterable[Rule]) -> JSON:
     return {**metadata, "annotations": {**metadata["annotations"], RULES: rules_text(rules)}}
 
 
-def _rules_after(request: RulesRequest, stored: t.Iterable[Rule]) -> list[Rule]:
+def _rules_after(request: RulesRequest, stored: t.Iterable[Rule], snapshot: Snapshot) -> list[Rule]:
     """The rules of the policy after the request: those that it lists, and others that the policy has. None after an
     undo: which of them the last change has added is not known where no workload has them."""
     if request.state not in STATES:
         return []
     listed = {rule.id for rule in request.rules}
     after = {rule.id: rule for rule in stored if not request.prune}
-    if request.state != "present" or request.new_members == NONE:
+    if request.state == "absent":
+        gone = {rule.id: rule.workloads for rule in request.rules}
+        parts = (_without(rule, gone.get(rule.id), snapshot) for rule in after.values())
+        return [rule for rule in parts if rule.workloads]
+    if request.new_members == NONE:
         return [rule for rule in after.values() if rule.id not in listed]
     for rule in request.rules:
         if not rule.is_named_alone:
@@ -102,3 +108,26 @@ def _rules_after(request: RulesRequest, stored: t.Iterable[Rule]) -> list[Rule]:
         elif rule.id in after:
             after[rule.id] = replace(after[rule.id], enabled=False)
     return sorted(after.values(), key=lambda rule: rule.id)
+
+
+def _without(rule: Rule, gone: t.Sequence[WorkloadSelector] | None, snapshot: Snapshot) -> Rule:
+    """The rule without the workloads that it is removed from: all of them where none is named. Labels stay while they
+    choose others, too."""
+    if gone is None:
+        return rule
+    left = [_left(x, gone, snapshot) for x in rule.workloads] if gone else []
+    return replace(rule, workloads=tuple(x for x in left if x is not None))
+
+
+def _left(
+    selector: WorkloadSelector, gone: t.Sequence[WorkloadSelector], snapshot: Snapshot
+) -> WorkloadSelector | None:
+    alike = [x for x in gone if (x.kind, x.namespace) == (selector.kind, selector.namespace)]
+    if selector.labels is not None:
+        chosen = selector.labels.items()
+        whole = any(x.labels is not None and x.labels.items() <= chosen for x in alike)
+        return None if whole else selector
+    named = {name for x in alike for name in x.names}
+    named |= {x.ref.name for x in snapshot.workloads if is_named(alike, x)}
+    names = tuple(name for name in selector.names if name not in named)
+    return replace(selector, names=names) if names else None

@@ -30,7 +30,8 @@ class PolicyPlan:
     """`manifests`: the policy and its binding, none where there is no policy: `why_none` says why, or no rule is for
     new members. `not_covered`: the rules that new members do not get, each with the reason. `covered`: those that they
     get; `expected`: stand-ins of workloads that these rules name and that do not exist, and `there` what the rules of
-    the task choose without them. `removed`: rules that leave the policies of the set, or rest in them from now on.
+    the task choose without them. `removed`: rules that leave the policies of the set, or rest in them from now on;
+    `narrowed` those that stay in them for fewer workloads.
     `unread`: what could not be read, where these rules may be in a policy."""
 
     manifests: tuple[JSON, ...] = ()
@@ -40,6 +41,7 @@ class PolicyPlan:
     expected: tuple[Workload, ...] = ()
     there: tuple[WorkloadSelector, ...] = ()
     removed: tuple[RuleId, ...] = ()
+    narrowed: tuple[RuleId, ...] = ()
     unread: tuple[str, ...] = ()
     writes: tuple[Write, ...] = ()
     """In their order: a write without `uid` creates its object, one without `after` deletes it."""

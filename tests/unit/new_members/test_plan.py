@@ -18,7 +18,10 @@ from ansible_collections.virt.placement.plugins.module_utils.model.admission_pol
 )
 from ansible_collections.virt.placement.plugins.module_utils.model.kinds import RULES
 from ansible_collections.virt.placement.plugins.module_utils.model.obstacle import Obstacle
-from ansible_collections.virt.placement.plugins.module_utils.model.snapshot import Snapshot
+from ansible_collections.virt.placement.plugins.module_utils.model.snapshot import (
+    Snapshot,
+    Workload,
+)
 from ansible_collections.virt.placement.plugins.module_utils.model.topology import Topology
 from ansible_collections.virt.placement.plugins.module_utils.model.write import writes_result
 from ansible_collections.virt.placement.plugins.module_utils.new_members.plan import plan_policies
@@ -43,16 +46,17 @@ def planned(
     *rules: t.Any,
     present: PolicyPlan | None = None,
     new_members: str = "policy",
+    members: t.Sequence[Workload] = (),
     **options: t.Any,
 ) -> PolicyPlan:
     manifests = () if present is None else present.manifests
     return plan_policies(
         replace(builders.request(*rules, **options), new_members=new_members),
-        on_server(manifests),
+        on_server(manifests, *members),
     )
 
 
-def on_server(manifests: t.Iterable[t.Any]) -> Snapshot:
+def on_server(manifests: t.Iterable[t.Any], *members: Workload) -> Snapshot:
     """A snapshot with these policies."""
     objects = [
         policy_from_manifest(
@@ -61,7 +65,7 @@ def on_server(manifests: t.Iterable[t.Any]) -> Snapshot:
         )
         for x in manifests
     ]
-    return replace(builders.snapshot(), policies=bound_policies(objects))
+    return replace(builders.snapshot(*members), policies=bound_policies(objects))
 
 
 def written(plan: PolicyPlan) -> list[str]:
@@ -189,6 +193,47 @@ def test_task_without_the_option_takes_its_rules_out() -> None:
     ):
         assert written(gone) == [f"{MAP}Binding deleted", f"{MAP} deleted"]
         assert [rule.name for rule in gone.removed] == ["one", "two"]
+
+
+AB = {**ONE, "workloads": ["a", "b"]}
+BY_LABELS = {**ONE, "workloads": [{"labels": {"app": "x", "tier": "web"}}]}
+
+
+@pytest.mark.parametrize(
+    ("rule", "gone", "left"),
+    [
+        (AB, ["a"], [{"names": ["b"]}]),
+        (AB, [{"labels": {"app": "y"}}], [{"names": ["a"]}]),  # b has the label
+        (AB, [{"kind": "Deployment", "names": ["a", "b"]}], [{"names": ["a"]}, {"names": ["b"]}]),
+        (BY_LABELS, ["b"], [{"labels": {"app": "x", "tier": "web"}}]),
+        (BY_LABELS, [{"labels": {"tier": "web"}}], None),
+        (AB, ["a", "b"], None),
+        (AB, None, None),
+    ],
+)
+def test_rule_that_some_workloads_lose_stays_for_the_others(
+    rule: t.Any, gone: t.Any, left: t.Any
+) -> None:
+    """Issue 46: the whole rule left the policy."""
+    absent = {"name": "one", **({} if gone is None else {"workloads": gone})}
+    member = builders.vm("b", labels={"app": "y"})
+    present = planned(rule, TWO)
+    for mode in ("none", "policy"):
+        plan = planned(absent, members=[member], present=present, state="absent", new_members=mode)
+        if left is None:
+            assert (names(plan), [x.name for x in plan.removed]) == (["two"], ["one"])
+            continue
+        assert plan.removed == ()
+        if not plan.writes:
+            assert not plan.narrowed
+            continue
+        rules = rules_of_policy(plan.manifests[0], "shop", "default")
+        assert rules is not None
+        assert [x.chosen_by for x in rules[0].workloads] == left
+        assert [x.name for x in plan.narrowed] == ["one"]
+        refusal = why_stopped(WrittenPolicies(plan, refused=NO_RIGHT))
+        assert refusal is not None
+        assert "rule one would stay in" in refusal.message
 
 
 def test_undo_leaves_no_policy_that_may_bring_a_rule_back() -> None:
