@@ -49,7 +49,11 @@ class ActionModule(ActionBase):  # type: ignore[misc]
         if QUIET in task_vars:
             cluster["quiet"].append(cluster["calls"][-1])
         nodes = [cluster["nodes"][x] for x in args.get("nodes", ()) if x in cluster["nodes"]]
-        result: Result = {"moves": [], "stop_reason": "", "rules": [{"namespace": "shop"}]}
+        result: Result = {
+            "moves": [],
+            "stop_reason": "",
+            "rules": [{"namespace": "shop", "workloads": ["a"]}],
+        }
         result |= {"table": "as played"}
         if name == "capacity_info":
             state = cluster["room"].get(",".join(only), "green")

@@ -136,7 +136,7 @@ def test_job_that_is_refused_names_the_node_that_an_earlier_one_has_begun(state:
             {**fresh, "name": "w2", "state": "in_service"},
         ]
     }
-    rules = {"rules": [{"namespace": "shop"}]}
+    rules = {"rules": [{"namespace": "shop", "workloads": ["a"]}]}
     job = Job(read, rules, failed("permission", changed=False), nodes=["w1", "w2"])
     with pytest.raises(JobFailed):
         job_maintenance.check(t.cast(t.Any, job))
