@@ -129,7 +129,7 @@ def declared(rule: Rule, topology: Topology) -> Declaration | None:
     more: Declaration = {} if rule.enabled else {"enabled": False}
     if rule.allow_findings:
         more["allow_findings"] = sorted(rule.allow_findings)
-    beside = {"name": rule.id.name, "workloads": _references(rule.workloads)}
+    beside: Declaration = {"name": rule.id.name, "workloads": _references(rule.workloads)}
     return {**beside, **options_of(rule, topology), **more}
 
 
@@ -194,7 +194,7 @@ class StoredRules:
             return None
         ((text, enabled),) = stored
         options: Declaration = json.loads(text)
-        beside = {"name": rule.name, "workloads": _references(_selectors(members))}
+        beside: Declaration = {"name": rule.name, "workloads": _references(_selectors(members))}
         parsed = read_rules(
             [{**options, **beside}],
             namespace=rule.namespace,
