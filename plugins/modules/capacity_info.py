@@ -410,7 +410,8 @@ outcome:
       their loss, and V(room_for).
     - C(next) is V(make_room), V(raise_quota) or V(admission), by what keeps instances from having a node. It is empty
       where RV(capacity) is V(green).
-  returned: success
+    - After a failure C(next) has V(failed), or V(cluster_away) where the API server does not answer.
+  returned: always
   type: dict
   sample:
     done:

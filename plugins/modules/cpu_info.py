@@ -444,7 +444,8 @@ outcome:
     - What the result says for people, as lists of entries with C(code), C(text) and C(objects). A role prints them when
       its job ends. The texts may change in a later release. See docs/architecture.md, B(What a result says for people).
     - C(done) has V(vms), and V(node), V(zone), V(none), V(unknown) and V(unproven) where RV(counts) has such VMs.
-  returned: success
+    - After a failure C(next) has V(failed), or V(cluster_away) where the API server does not answer.
+  returned: always
   type: dict
   sample:
     done:

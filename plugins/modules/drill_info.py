@@ -352,7 +352,8 @@ outcome:
     - C(done) has V(n_plus_1) or V(worst_forecast), then V(with_impact), V(not_guaranteed) and V(unknown) for the
       domains by what is known of their loss, or V(no_impact).
     - C(next) is V(make_room), V(raise_quota) or V(admission), by what keeps instances from having a node.
-  returned: success
+    - After a failure C(next) has V(failed), or V(cluster_away) where the API server does not answer.
+  returned: always
   type: dict
   sample:
     done:

@@ -435,7 +435,8 @@ outcome:
     - What the result says for people, as lists of entries with C(code), C(text) and C(objects). A role prints them when
       its job ends. The texts may change in a later release. See docs/architecture.md, B(What a result says for people).
     - C(done) has V(rules), how many rules the exports have. C(next) has V(apply), what the labels and rules are for.
-  returned: success
+    - After a failure C(next) has V(failed).
+  returned: always
   type: dict
   sample:
     done:

@@ -479,7 +479,8 @@ outcome:
     - What the result says for people, as lists of entries with C(code), C(text) and C(objects). A role prints them when
       its job ends. The texts may change in a later release. See docs/architecture.md, B(What a result says for people).
     - C(done) has V(forecast). What is to do about it is the advice of RV(findings).
-  returned: success
+    - After a failure C(next) has V(nothing_written), or V(cluster_away) where the API server does not answer.
+  returned: always
   type: dict
   sample:
     done:
@@ -616,7 +617,7 @@ def main() -> None:
         ),
         supports_check_mode=True,
     )
-    run_task(module, run)
+    run_task(module, run, of_change=True)
 
 
 if __name__ == "__main__":

@@ -247,7 +247,8 @@ outcome:
       its job ends. The texts may change in a later release. See docs/architecture.md, B(What a result says for people).
     - C(next) has the advice of RV(findings) whose severity is not V(info), with the name of the finding as the code.
       C(done) is empty.
-  returned: success
+    - After a failure C(next) has V(failed), or V(cluster_away) where the API server does not answer.
+  returned: always
   type: dict
   sample:
     done: []

@@ -223,7 +223,9 @@ outcome:
     - C(done) is V(labeled), V(labels_removed) or V(unchanged). C(skipped) is empty, since RV(errors) has the nodes that
       could not be changed.
     - C(next) is V(rollout) where RV(dependents) has workloads.
-  returned: success, and after a failure of single nodes
+    - After a failure C(next) begins with V(nothing_written), with V(unfinished) after a write, with V(cluster_away)
+      where the API server does not answer, or with V(failed) where it is unknown whether something was written.
+  returned: always
   type: dict
   sample:
     done:
@@ -331,7 +333,7 @@ def main() -> None:
         required_one_of=[("per_value", "per_node", "nodes", "selector")],
         supports_check_mode=True,
     )
-    run_task(module, run)
+    run_task(module, run, of_change=True)
 
 
 if __name__ == "__main__":

@@ -661,7 +661,9 @@ outcome:
     - C(skipped) has the workloads by RV(skipped_instances[].reason_code), and V(deferred) for moves that were not
       begun.
     - C(next) is V(not_started) for each of these VMs. In check mode it is V(place_unknown) where a drain would wait.
-  returned: always, unless the task could not start
+    - After a failure C(next) begins with V(nothing_written), with V(unfinished) after a write, with V(cluster_away)
+      where the API server does not answer, or with V(failed) where it is unknown whether something was written.
+  returned: always
   type: dict
   sample:
     done:
@@ -885,7 +887,7 @@ def main() -> None:
         required_one_of=[("nodes", "topology", "plan")],
         supports_check_mode=True,
     )
-    run_task(module, run)
+    run_task(module, run, of_change=True)
 
 
 if __name__ == "__main__":

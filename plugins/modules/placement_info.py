@@ -577,7 +577,8 @@ outcome:
     - C(next) is V(rule_not_on_new_member), V(rollout), V(violated) where no move repairs the rules,
       V(constraint_removed), V(pending) and V(down), by what fails. Where nothing does, it is V(preference_not_met)
       and V(not_enforced), by what a rollout would make better.
-  returned: success
+    - After a failure C(next) has V(failed), or V(cluster_away) where the API server does not answer.
+  returned: always
   type: dict
   sample:
     done:

@@ -767,7 +767,9 @@ outcome:
     - C(skipped) has the workloads by RV(skipped_instances[].reason_code), RV(held[].reason_code) or RV(stop_code),
       and V(deferred) for moves that were not begun.
     - C(next) is V(deferred), V(skipped), V(not_in_plan) or V(held), as what was left needs it.
-  returned: always, unless the task could not start
+    - After a failure C(next) begins with V(nothing_written), with V(unfinished) after a write, with V(cluster_away)
+      where the API server does not answer, or with V(failed) where it is unknown whether something was written.
+  returned: always
   type: dict
   sample:
     done:
@@ -867,7 +869,7 @@ OPTIONS: dict[str, dict[str, t.Any]] = {
 
 
 def main() -> None:
-    run_task(AnsibleModule(argument_spec(**OPTIONS), supports_check_mode=True), run)
+    run_task(AnsibleModule(argument_spec(**OPTIONS), supports_check_mode=True), run, of_change=True)
 
 
 if __name__ == "__main__":

@@ -731,7 +731,9 @@ outcome:
       missing, and V(policy_unknown) where rules go and policies that may have them cannot be read.
     - C(next) is V(held) where a rollout has to end a hold, and V(policies_writer) where the right to write policies is
       missing. With O(state=reverted) it is V(policy_rules_removed) for rules to write again with O(new_members).
-  returned: always, unless the input is refused
+    - After a failure C(next) begins with V(nothing_written), with V(unfinished) after a write, with V(cluster_away)
+      where the API server does not answer, or with V(failed) where it is unknown whether something was written.
+  returned: always
   type: dict
   sample:
     done:
@@ -911,7 +913,7 @@ def main() -> None:
         ),
         supports_check_mode=True,
     )
-    run_task(module, run)
+    run_task(module, run, of_change=True)
 
 
 if __name__ == "__main__":

@@ -12,6 +12,10 @@ from dataclasses import dataclass, field
 
 from ansible_collections.virt.placement.plugins.module_utils.model.plan import PAST
 from ansible_collections.virt.placement.plugins.module_utils.model.rendering import (
+    CLUSTER_AWAY,
+    FAILED,
+    NOTHING_WRITTEN,
+    UNFINISHED,
     listed,
     one_line,
 )
@@ -19,12 +23,12 @@ from ansible_collections.virt.placement.plugins.module_utils.model.rendering imp
 ARTIFACT = "placement_job"
 """What the roles publish with set_stats: all of it, as data and as Markdown."""
 
-AGAIN = "correct the cause, then launch the same job again"
-NONE_WRITTEN = "nothing was written: "
-RELAUNCH = f"{AGAIN}: it continues"
 LAUNCH = "launch the same job without check mode"
 CORRECT_OR_PLAN = "correct it and launch the same job again, or make a new plan in check mode"
 """Next steps that jobs share."""
+
+AFTER_FAILURES = {x.code for x in (CLUSTER_AWAY, FAILED, NOTHING_WRITTEN, UNFINISHED)}
+"""Codes of the next steps of modules that failed, which are those of a job that knows nothing better."""
 
 MOST_LINES = 15
 
@@ -161,11 +165,15 @@ class Closing:
         return "\n\n".join(parts) + "\n"
 
 
-def joined(notes: t.Iterable[t.Mapping[str, t.Any]], part: str) -> list[str]:
-    """The entries of the results of modules, each text once with all its objects."""
+def joined(
+    notes: t.Iterable[t.Mapping[str, t.Any]], part: str, *, after_failure: bool = False
+) -> list[str]:
+    """The entries of the results of modules, each text once with all its objects. What follows the failure of a module
+    is in `next` only where it is asked for."""
     objects: dict[tuple[str, str], dict[str, None]] = defaultdict(dict)
     for entry in (x for note in notes for x in note.get("outcome", {}).get(part, ())):
-        objects[entry["code"], entry["text"]] |= dict.fromkeys(entry["objects"])
+        if part != "next" or (entry["code"] in AFTER_FAILURES) == after_failure:
+            objects[entry["code"], entry["text"]] |= dict.fromkeys(entry["objects"])
     pairs = ((text, listed(names, 12)) for (_code, text), names in objects.items())
     return [": ".join(filter(None, x[::-1] if part == "skipped" else x)) for x in pairs]
 

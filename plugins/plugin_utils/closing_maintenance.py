@@ -10,13 +10,15 @@ import re
 import typing as t
 
 from ansible_collections.virt.placement.plugins.module_utils.kinds.registry import kind_of
-from ansible_collections.virt.placement.plugins.module_utils.model.rendering import listed
+from ansible_collections.virt.placement.plugins.module_utils.model.rendering import (
+    AGAIN,
+    UNFINISHED,
+    listed,
+)
 from ansible_collections.virt.placement.plugins.module_utils.moves.window import parse_window
 from ansible_collections.virt.placement.plugins.plugin_utils.closing import (
-    AGAIN,
     CORRECT_OR_PLAN,
     LAUNCH,
-    RELAUNCH,
     joined,
 )
 from ansible_collections.virt.placement.plugins.plugin_utils.closing_unread import again
@@ -165,7 +167,7 @@ def _after_failure(record: JobRecord, states: t.Mapping[str, str]) -> t.Iterator
     if record.given_plan:
         yield CORRECT_OR_PLAN
     else:
-        yield RELAUNCH if begun else f"no node was begun{'' if states else UNREAD}: {AGAIN}"
+        yield UNFINISHED.text if begun else f"no node was begun{'' if states else UNREAD}: {AGAIN}"
     if any(state in ("failed", "draining", "drained") for state in states.values()):
         yield (
             "to undo it: launch it with placement_maintenance_state: in_service and without"

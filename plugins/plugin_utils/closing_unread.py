@@ -7,12 +7,15 @@ from __future__ import annotations
 import typing as t
 
 from ansible_collections.virt.placement.plugins.module_utils.model.findings import GRANT_READER
-from ansible_collections.virt.placement.plugins.module_utils.model.rendering import listed, plural
+from ansible_collections.virt.placement.plugins.module_utils.model.rendering import (
+    AGAIN,
+    listed,
+    plural,
+)
 from ansible_collections.virt.placement.plugins.module_utils.model.snapshot import (
     Unreadable,
     unreadable_texts,
 )
-from ansible_collections.virt.placement.plugins.plugin_utils.closing import AGAIN
 
 if t.TYPE_CHECKING:
     from ansible_collections.virt.placement.plugins.plugin_utils.job_record import JobRecord

@@ -8,17 +8,16 @@ import typing as t
 
 from ansible_collections.virt.placement.plugins.module_utils.model.obstacle import OUTSIDE_OF_WINDOW
 from ansible_collections.virt.placement.plugins.module_utils.model.rendering import (
+    AGAIN,
     TO_MOVE,
+    UNFINISHED,
     listed,
     plural,
 )
 from ansible_collections.virt.placement.plugins.module_utils.model.snapshot import unreadable_texts
 from ansible_collections.virt.placement.plugins.plugin_utils.closing import (
-    AGAIN,
     CORRECT_OR_PLAN,
     LAUNCH,
-    NONE_WRITTEN,
-    RELAUNCH,
     Closing,
     has_entry,
     joined,
@@ -29,11 +28,9 @@ from ansible_collections.virt.placement.plugins.plugin_utils.closing_maintenance
 )
 from ansible_collections.virt.placement.plugins.plugin_utils.closing_unread import (
     after_unread,
-    again,
     unread,
     unread_texts,
 )
-from ansible_collections.virt.placement.plugins.plugin_utils.job_record import was_refused
 from ansible_collections.virt.placement.plugins.plugin_utils.registry import (
     CAPABILITIES,
 )
@@ -99,16 +96,12 @@ _WRITING = {"placement_apply", "placement_rollout", "placement_topology", "place
 
 
 def _after_failure(record: JobRecord) -> list[str]:
-    """The next steps of a job that failed: only what was begun can be continued."""
+    """The next steps of a job that failed. No module knows the plan of the job, and what earlier tasks have begun."""
     if record.given_plan:
         return [CORRECT_OR_PLAN]
     if record.begun:
-        return [RELAUNCH]
-    tried = [note for note in record.notes if not note["module"].endswith("_info")]
-    refused = all(was_refused(x) or has_entry(x, "done", "none_written") for x in tried)
-    if record.ended and record.role in _WRITING and refused:
-        return [f"{NONE_WRITTEN}{AGAIN}"]
-    return again(record)
+        return [UNFINISHED.text]
+    return joined(record.notes, "next", after_failure=True) or [AGAIN]
 
 
 def _results(record: JobRecord) -> t.Iterator[Parts]:

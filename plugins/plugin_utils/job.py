@@ -272,7 +272,6 @@ def failed_result(
         lines = [f"{task_name} has failed and gave no reason."]
     show(lines, C.COLOR_ERROR)
     record.fail(task_name, lines, reasons, lead)
-    record.ended = True
     record.save()
     return {"failed": True, "msg": f"{task_name} has failed: see the lines above."}
 

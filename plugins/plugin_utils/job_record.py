@@ -59,14 +59,13 @@ TRACEBACK = "To see the traceback, set ANSIBLE_DISPLAY_TRACEBACK=always, and bef
 @dataclass
 class JobRecord:
     """`asked` are the options of the role. `notes`: what each task of a module returned, in part. `failures`: texts
-    that make the job fail, `reasons` one text for each thing that failed; `lead`: what goes before the first
-    one, None for the task; `ended`: whether a task has failed with them.
-    `open`: what runs now and could fail. `cut_by`: what ended it before it had a result, empty where that is not known.
-    `changed`: whether a task has changed something. `failure_before`: the failure
-    of another task that Ansible knew of when the role began, as in a section `always` of a playbook. `undo`: how many
-    `notes` and `failures` there were when the job began to undo its change, empty if it did not. `ran`: the names of
-    its tasks that began. `outer`: the record of the role whose tasks of a user include this one, and which goes on
-    afterwards. `closed`: whether the role has ended."""
+    that make the job fail, `reasons` one text for each thing that failed; `lead`: what goes before the first one, None
+    for the task. `open`: what runs now and could fail. `cut_by`: what ended it before it had a result, empty where that
+    is not known. `changed`: whether a task has changed something. `failure_before`: the failure of another task that
+    Ansible knew of when the role began, as in a section `always` of a playbook. `undo`: how many `notes` and `failures`
+    there were when the job began to undo its change, empty if it did not. `ran`: the names of its tasks that began.
+    `outer`: the record of the role whose tasks of a user include this one, and which goes on afterwards. `closed`:
+    whether the role has ended."""
 
     role: str
     host: str
@@ -82,7 +81,6 @@ class JobRecord:
     reasons: list[str] = field(default_factory=list)
     failed_task: str = ""
     lead: str | None = None
-    ended: bool = False
     open: str = ""
     cut_by: str = ""
     changed: bool = False
@@ -238,13 +236,6 @@ def own_result(result: Result, field_of_module: str) -> Result:
         " library. Whether the module did its work is unknown. Find what prints there, on this host."
     )
     return {"failed": True, "msg": text, FOREIGN: fields}
-
-
-def was_refused(note: Result) -> bool:
-    """Whether a module has failed for its options or missing rights alone, which it checks before its first write."""
-    errors = note.get("errors") or []
-    types = {error["type"] for error in errors}
-    return bool(note.get("failed") and errors and types <= {"input", "permission"})
 
 
 def read_record(host: str, play: str) -> JobRecord | None:

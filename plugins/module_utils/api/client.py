@@ -113,11 +113,13 @@ ANY_TYPE = "*/*"
 
 
 class Counts:
-    """The number of requests by verb, of retries among them, and of bytes of answers that were read."""
+    """The number of requests by verb, of retries among them, of writes that were or may have been made, and of bytes of
+    answers that were read."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self.by_verb: Counter[str] = Counter()
+        self.writes = 0
         self.retries = 0
         self.bytes_read = 0
 
@@ -125,6 +127,10 @@ class Counts:
         with self._lock:
             self.by_verb[request.verb] += 1
             self.retries += again
+
+    def written(self, request: ApiRequest) -> None:
+        with self._lock:
+            self.writes += request.writes
 
     def received(self, size: int) -> None:
         with self._lock:
@@ -271,6 +277,7 @@ class ApiClient:
             try:
                 self.counts.sent(request, attempt > 1)
                 answer = send()
+                self.counts.written(request)
                 self.transport.outage.answered()
                 return answer
             except Unauthorized as refused:
@@ -281,6 +288,8 @@ class ApiClient:
                 continue
             except ApiError as error:
                 last = error
+                if error.outcome_unknown:
+                    self.counts.written(request)
             failing_for = self.deadline.now() - began
             delay = self.policy.delay(last, attempt, failing_for, self._has_answered)
             if request.repeatable and not self.deadline.remaining:

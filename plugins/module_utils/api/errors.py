@@ -69,6 +69,9 @@ class Cause:
     field: str = ""
 
 
+_REVIEWS = ("authentication.k8s.io", "authorization.k8s.io")
+
+
 @dataclass(frozen=True)
 class ApiRequest:
     """One request, as far as messages and retries need to know it."""
@@ -84,6 +87,11 @@ class ApiRequest:
     @property
     def reads(self) -> bool:
         return self.method == "GET"
+
+    @property
+    def writes(self) -> bool:
+        """Whether it may change the cluster. A question about rights is created, and stored nowhere."""
+        return not (self.reads or self.dry_run or self.group in _REVIEWS)
 
     @property
     def repeatable(self) -> bool:

@@ -8,6 +8,7 @@ If the options have errors, the cluster is still read, so that all errors are re
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 import typing as t
 from dataclasses import replace
@@ -29,7 +30,16 @@ from ..api.transport import ComputingTimeout, Transport, computing_bounded
 from ..model.findings import ErrorType, InputError, InvalidInput, TaskError
 from ..model.gc import collector_spared_at_exit
 from ..model.json_pointer import JSON
-from ..model.rendering import one_line
+from ..model.rendering import (
+    CLUSTER_AWAY,
+    FAILED,
+    NOTHING_WRITTEN,
+    UNFINISHED,
+    Entry,
+    as_json,
+    one_line,
+    outcome,
+)
 
 if t.TYPE_CHECKING:
     from ansible.module_utils.basic import AnsibleModule
@@ -82,8 +92,9 @@ SERVER = "server"
 """Where in `step_state` the digests of the API server are."""
 
 
-def run_task(module: AnsibleModule, run: Run) -> None:
-    """Runs `run(module, api)` and ends the module with what it returns, or with the error.
+def run_task(module: AnsibleModule, run: Run, *, of_change: bool = False) -> None:
+    """Runs `run(module, api)` and ends the module with what it returns, or with the error. `of_change`: the module
+    makes or forecasts a change, so that a failure says where nothing was written.
 
     The result contains `cluster`, also after a failure. Its uid is None if the server received no
     request, or if it is the server that failed. With the option `cluster_uid` the cluster is checked
@@ -93,9 +104,10 @@ def run_task(module: AnsibleModule, run: Run) -> None:
     """
     collector_spared_at_exit()
     api = connect(module)
+    cluster: Result = {"api": None, "uid": None}
+    end = functools.partial(_end, module, api, cluster, of_change)
     _name_outages(api)
     _narrow_secrets(module)
-    cluster: Result = {"api": None, "uid": None}
     try:
         if module.params["timeout"] < 1:
             raise InvalidInput([InputError("timeout", "must be at least 1 second")])
@@ -120,14 +132,14 @@ def run_task(module: AnsibleModule, run: Run) -> None:
             if late := api.transport.outage.taken():
                 result["progress"] = [*result.get("progress", ()), *map(one_line, late)]
     except InvalidInput as error:
-        _end(module, api, cluster, [error], error.errors)
+        end([error], error.errors)
     except PartialFailure as error:
-        _end(module, api, cluster, error.causes, error.errors, **error.result)
+        end(error.causes, error.errors, **error.result)
     except WrongCluster as error:
         cluster.update(api=_host(api), uid=error.seen)
-        _end(module, api, cluster, [error], [error])
+        end([error], [error])
     except (ApiError, NoConfiguration, ComputingTimeout) as error:
-        _end(module, api, cluster, [error], [error], **_away(api, error))
+        end([error], [error], **_away(api, error))
     _hide_tokens(module, api)
     _add_details(module, api, cluster)
     module.exit_json(**{"changed": False, **result, "cluster": cluster})
@@ -188,7 +200,7 @@ def run_offline(
     try:
         result = run(module)
     except InvalidInput as error:
-        module.fail_json(changed=False, **cluster, **_failure(error.errors))
+        module.fail_json(changed=False, **cluster, **_failure(error.errors, FAILED, {}))
     module.exit_json(changed=False, **result, **cluster)
 
 
@@ -221,11 +233,16 @@ def _host(api: ApiClient) -> str | None:
         return None
 
 
-def _failure(errors: t.Sequence[Exception | InputError | TaskError]) -> Result:
+def _failure(
+    errors: t.Sequence[Exception | InputError | TaskError], step: Entry, result: Result
+) -> Result:
+    """What a failure adds to a result, whose next step becomes `step`, before those that it has."""
     entries = [task_error(error) for error in errors]
+    parts = {**outcome()["outcome"], **result.get("outcome", {})}
     return {
         "msg": listed([error.message for error in entries]),
         "errors": [error.as_json() for error in entries],
+        "outcome": {**parts, "next": [as_json(step), *parts["next"]]},
     }
 
 
@@ -240,7 +257,8 @@ def _end(
     module: AnsibleModule,
     api: ApiClient,
     cluster: Result,
-    causes: t.Iterable[Exception],
+    of_change: bool,
+    causes: t.Sequence[Exception],
     errors: t.Sequence[Exception | InputError | TaskError],
     **result: t.Any,
 ) -> None:
@@ -250,7 +268,18 @@ def _end(
             cluster["uid"] = api.under(api.deadline.within(LAST_QUESTION)).cluster_uid()
     _hide_tokens(module, api)
     _add_details(module, api, cluster)
-    module.fail_json(**{"changed": False, **result, **_failure(errors), "cluster": cluster})
+    begun = not module.check_mode and (
+        result.get("changed") or SERVER in module.params.get("step_state", {})
+    )
+    step = FAILED
+    if begun:
+        step = UNFINISHED
+    elif len(causes) == len(errors) and all(isinstance(x, TRANSIENT_ERRORS) for x in causes):
+        step = CLUSTER_AWAY
+    elif of_change and not api.counts.writes:
+        step = NOTHING_WRITTEN
+    failure = {**_failure(errors, step, result), "cluster": cluster}
+    module.fail_json(**{"changed": False, **result, **failure})
 
 
 def _has_answered(api: ApiClient, causes: t.Iterable[Exception]) -> bool:

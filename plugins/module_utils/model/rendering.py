@@ -51,6 +51,14 @@ class Entry:
 TO_MOVE = Entry("rollout", "to move what violates a rule: playbook rollout")
 """The next step where a move repairs a rule."""
 
+AGAIN = "correct the cause, then launch the same job again"
+NOTHING_WRITTEN = Entry("nothing_written", f"nothing was written: {AGAIN}")
+UNFINISHED = Entry("unfinished", f"{AGAIN}: it continues")
+CLUSTER_AWAY = Entry("cluster_away", "when the cluster answers, launch the same job again")
+FAILED = Entry("failed", AGAIN)
+"""The next step of a task that failed: before its first write, after one, where the API server does not answer, and
+where it reads, or where it is unknown whether it has written."""
+
 
 def outcome(
     done: t.Iterable[Entry] = (), skipped: t.Iterable[Entry] = (), following: t.Iterable[Entry] = ()

@@ -252,6 +252,63 @@ def test_a_partial_failure_returns_what_was_done(ends: t.Any) -> None:
     assert result["errors"] == [{"type": "api", "message": "w2: no", "object": ""}]
 
 
+def wrote(module: AnsibleModule, api: ApiClient) -> dict[str, t.Any]:
+    api.create("/api/v1/nodes", {})
+    raise InvalidInput([InputError("rules", "are wrong")])
+
+
+def had_no_answer(module: AnsibleModule, api: ApiClient) -> dict[str, t.Any]:
+    api.create("/api/v1/nodes", {})
+    return {}
+
+
+def asked_for_rights(module: AnsibleModule, api: ApiClient) -> dict[str, t.Any]:
+    api.create("/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", {})
+    api.create("/api/v1/nodes", {}, dry_run=True)
+    raise InvalidInput([InputError("rules", "are wrong")])
+
+
+def changed(module: AnsibleModule, api: ApiClient) -> dict[str, t.Any]:
+    raise PartialFailure({"changed": True, "outcome": {"next": [{"code": "x"}]}}, ["w2: no"])
+
+
+@pytest.mark.parametrize(
+    ("run", "answers", "codes"),
+    [
+        (asked_for_rights, [answer({}), answer({})], ["nothing_written"]),
+        (
+            lambda _module, api: api.create("/api/v1/nodes", {}),
+            [status(403, "Forbidden")],
+            ["nothing_written"],
+        ),
+        (wrote, [answer({})], ["failed"]),
+        (had_no_answer, [status(500, "InternalError")], ["cluster_away"]),
+        (changed, [], ["unfinished", "x"]),
+    ],
+    ids=["refused", "forbidden write", "after a write", "no answer", "changed"],
+)
+def test_failure_has_its_next_step(
+    run_module: RunModule, server: ApiServer, run: Run, answers: list[t.Any], codes: list[str]
+) -> None:
+    server.plays(*answers, KUBE_SYSTEM)
+    given = {"host": server.url, "api_key": "secret-token"}
+
+    def main() -> None:
+        run_task(AnsibleModule(argument_spec()), run, of_change=True)
+
+    result = run_module(main, given)
+
+    assert [step["code"] for step in result["outcome"]["next"]] == codes
+
+
+def test_step_after_steps_that_have_written_continues(stepped: t.Any) -> None:
+    def refused(module: AnsibleModule, api: ApiClient) -> dict[str, t.Any]:
+        raise InvalidInput([InputError("rules", "are wrong")])
+
+    before = stepped(lambda module, api: {"step_state": {}})["step_state"]
+    assert stepped(refused, step_state=before)["outcome"]["next"][0]["code"] == "unfinished"
+
+
 def test_a_refused_request_names_verb_and_resource(
     ends: t.Any,
     server: ApiServer,

@@ -9,6 +9,14 @@ import typing as t
 
 import pytest
 
+from ansible_collections.virt.placement.plugins.module_utils.model.rendering import (
+    CLUSTER_AWAY,
+    FAILED,
+    NOTHING_WRITTEN,
+    UNFINISHED,
+    Entry,
+    as_json,
+)
 from ansible_collections.virt.placement.plugins.plugin_utils.closing import (
     MOST_LINES,
     Closing,
@@ -201,20 +209,20 @@ def test_maintenance_says_itself_what_was_done_and_which_job_is_next() -> None:
     assert block.skipped == ("shop/web: the budget needs 1",)
 
 
-@pytest.mark.parametrize(
-    ("kind", "nothing"), [("permission", True), ("input", True), ("api", False)]
-)
+@pytest.mark.parametrize("step", [NOTHING_WRITTEN, CLUSTER_AWAY, FAILED])
 @pytest.mark.parametrize("role", ["placement_topology", "placement_rollout"])
-def test_what_is_refused_before_a_write_says_so(role: str, kind: str, nothing: bool) -> None:
+def test_step_after_a_failure_is_that_of_the_module_unless_the_job_has_written(
+    role: str, step: Entry
+) -> None:
     asked = {"namespaces": ["shop"], "workloads": [], "scope": "violated"}
     module = {"placement_topology": "node_labels", "placement_rollout": "rollout"}[role]
-    errors = [{"type": kind, "message": "m", "object": ""}]
-    note = {"module": module, "failed": True, "changed": False, "errors": errors}
-    closed = closing_of(record(role, asked=asked, notes=[note], failures=["m"], ended=True), 3)
-    again = "correct the cause, then launch the same job again"
-    assert closed.next_steps == (f"nothing was written: {again}" if nothing else again,)
-    begun = record(role, asked=asked, notes=[{**note, "changed": True}], failures=["m"])
-    assert closing_of(begun, 3).next_steps == (f"{again}: it continues",)
+    outcome = {"next": [as_json(step)]}
+    note = {"module": module, "failed": True, "changed": False, "outcome": outcome}
+    closed = closing_of(record(role, asked=asked, notes=[note], failures=["m"]), 3)
+    assert closed.next_steps == (step.text,)
+    before = {"module": module, "changed": True}
+    begun = record(role, asked=asked, notes=[before, note], failures=["m"])
+    assert closing_of(begun, 3).next_steps == (UNFINISHED.text,)
 
 
 def test_block_has_at_most_15_lines_and_says_what_is_missing() -> None:
@@ -306,25 +314,19 @@ def test_vm_that_is_stopped_for_the_time_of_the_maintenance_alone_is_named() -> 
 @pytest.mark.parametrize("changed", [False, True])
 def test_job_continues_only_what_it_has_begun(changed: bool) -> None:
     asked = {"rules": [], "rule_set": "default", "namespace": "shop", "state": "present"}
-    failed = record("placement_apply", asked=asked, failures=["x"], ended=True)
+    failed = record("placement_apply", asked=asked, failures=["x"])
     failed.note("rules", {"failed": True, "msg": "x", "changed": changed})
     (following,) = closing_of(failed, 1).next_steps
     assert following.startswith("correct the cause, then")
     assert ("it continues" in following) == changed
 
 
-@pytest.mark.parametrize("task", ["Forecast", "Show forecast"])
-@pytest.mark.parametrize("ended", [True, False])
-def test_apply_that_fails_in_its_forecast_says_that_nothing_was_written(
-    task: str, ended: bool
-) -> None:
-    """Where it was the task that failed: what became of one that was cut off is not known."""
+def test_apply_that_a_forecast_refuses_has_a_step() -> None:
+    """The task that shows it, and no module, has failed; its lines say that no rule was written."""
     asked = {"rules": [], "rule_set": "default", "namespace": "shop", "state": "present"}
-    refused = record("placement_apply", asked=asked, failures=["x"], failed_task=task, ended=ended)
-    refused.note("forecast_info", {"failed": True})
-    again = "correct the cause, then launch the same job again"
-    step = f"nothing was written: {again}" if ended else again
-    assert closing_of(refused, 1).next_steps == (step,)
+    refused = record("placement_apply", asked=asked, failures=["x"], failed_task="Show forecast")
+    refused.note("forecast_info", {"changed": False})
+    assert closing_of(refused, 1).next_steps == (FAILED.text,)
 
 
 def test_maintenance_without_nodes_says_so() -> None:
