@@ -478,7 +478,8 @@ outcome:
   description:
     - What the result says for people, as lists of entries with C(code), C(text) and C(objects). A role prints them when
       its job ends. The texts may change in a later release. See docs/architecture.md, B(What a result says for people).
-    - C(done) has V(forecast). What is to do about it is the advice of RV(findings).
+    - C(done) has V(forecast), or V(no_change) where nothing would change, so that nothing is forecast. What is to do
+      about it is the advice of RV(findings).
     - After a failure C(next) has V(nothing_written), or V(cluster_away) where the API server does not answer.
   returned: always
   type: dict

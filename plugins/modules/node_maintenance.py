@@ -27,7 +27,7 @@ description:
 options:
   nodes:
     description:
-      - Names of nodes. An empty list means no node.
+      - Names of nodes. An empty list means no node. The task is successful then, and C(skipped) of RV(outcome) says so.
       - If one does not exist, the task fails. O(state=in_service) puts the others in service before it fails.
       - One of O(nodes), O(topology) and O(plan) is required.
       - With O(plan) it may name some nodes of the plan. If it is omitted, all nodes of the plan are drained.
@@ -659,7 +659,7 @@ outcome:
       V(stopped), and that the maintenance has stopped and nothing starts, V(not_started). RV(nodes) and RV(moves) have
       the rest.
     - C(skipped) has the workloads by RV(skipped_instances[].reason_code), and V(deferred) for moves that were not
-      begun.
+      begun, or V(none_named) where O(nodes) is empty.
     - C(next) is V(not_started) for each of these VMs. In check mode it is V(place_unknown) where a drain would wait.
     - After a failure C(next) begins with V(nothing_written), with V(unfinished) after a write, with V(cluster_away)
       where the API server does not answer, or with V(failed) where it is unknown whether something was written.

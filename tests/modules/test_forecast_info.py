@@ -331,6 +331,7 @@ def test_an_instance_that_is_pending_by_a_rule_is_placed_by_a_forecast_of_the_ru
         assert len(asked["pending"]) == 2
         assert "node(s) didn't match pod anti-affinity rules" in asked["pending"][0]["reason"]
     assert (of_nothing["forecast"], of_nothing["instances_to_schedule"]) == ("guaranteed", 0)
+    assert [x["code"] for x in of_nothing["outcome"]["done"]] == ["no_change"]
     (reason,) = [each for each in of_nothing["reasons"] if f"{ask.namespace}/web-" in each]
     assert reason.startswith("2 are pending now, without any change")
 

@@ -72,8 +72,18 @@ def run(module: AnsibleModule, api: ApiClient) -> dict[str, t.Any]:
         **_forecast_as_json(result),
         "worsened_by_rules": _worsened_by_rules(question, result, without_rules),
         **question.findings_as_json(module.warn, (*result.findings, *stuck)),
-        **outcome([Entry("forecast", f"forecast: {result.answer}")]),
+        **outcome([_entry(question, result)]),
     }
+
+
+def _entry(question: Question, forecast: Forecast) -> Entry:
+    """The answer in a line; a question about nothing has none that anyone could rely on."""
+    if question.changes_something or forecast.unreadable:
+        return Entry("forecast", f"forecast: {forecast.answer}")
+    return Entry(
+        "no_change",
+        "nothing is forecast, since nothing would change: name rules, scale or unavailable",
+    )
 
 
 def _drain(question: Question, topology: Topology, node: str) -> Forecast:

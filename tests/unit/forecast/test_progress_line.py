@@ -10,6 +10,8 @@ import pytest
 
 from ansible_collections.virt.placement.plugins.module_utils.flows import forecast as flow
 from tests.support.cluster import cluster, machine
+from tests.support.modules import run
+from tests.unit.maintenance.test_kills import three_zones
 
 
 @pytest.mark.parametrize("is_read", [True, False])
@@ -25,3 +27,8 @@ def test_line_has_the_numbers_of_what_was_read(is_read: bool) -> None:
         flow.with_new_pods(api, flow.Question(request, made.snapshot(), frozenset({"n3"}), None))
     expected = "forecast: 3 nodes, 1 running VM and 1 pod were read, evaluating what changes"
     assert lines == ([expected] if is_read else [])
+
+
+def test_forecast_of_no_change_says_so() -> None:
+    result = run("forecast_info", three_zones(), {})
+    assert [x["code"] for x in result["outcome"]["done"]] == ["no_change"]

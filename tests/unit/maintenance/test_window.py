@@ -81,3 +81,4 @@ def test_check_mode_without_nodes_says_whether_the_window_is_open(window: dict[s
     assert not result.get("failed"), result["msg"]
     assert bool(result["stop_reason"]) == (window is CLOSED)
     assert result["progress"] == list(filter(None, [result["stop_reason"]]))
+    assert [x["code"] for x in result["outcome"]["skipped"]] == ["none_named"]
