@@ -581,6 +581,22 @@ new_members:
         name:
           description: Name of the workload.
           type: str
+    created_meanwhile:
+      description:
+        - Workloads that O(rules) name and that were created while this task ran, before the policy was in force, so
+          that they have no rules. The next run writes them.
+      type: list
+      elements: dict
+      contains:
+        kind:
+          description: Kind of the workload.
+          type: str
+        namespace:
+          description: Namespace of the workload.
+          type: str
+        name:
+          description: Name of the workload.
+          type: str
     workloads:
       description:
         - What the rules choose without RV(new_members.expected).
@@ -607,6 +623,7 @@ new_members:
     not_covered: []
     expected:
       - {kind: VirtualMachine, namespace: shop, name: web-d}
+    created_meanwhile: []
     workloads:
       - kind: VirtualMachine
         namespace: shop
@@ -728,7 +745,8 @@ outcome:
       of RV(new_members.expected).
     - C(skipped) has V(not_written) for workloads of RV(errors), and with O(state=reverted) V(not_reverted). It has
       V(not_covered) for rules that no policy can write, V(policy_not_written) where the right to write policies is
-      missing, and V(policy_unknown) where rules go and policies that may have them cannot be read.
+      missing, V(policy_unknown) where rules go and policies that may have them cannot be read, and
+      V(created_meanwhile) for expected workloads that came before their policy.
     - C(next) is V(held) where a rollout has to end a hold, and V(policies_writer) where the right to write policies is
       missing. With O(state=reverted) it is V(policy_rules_removed) for rules to write again with O(new_members).
     - After a failure C(next) begins with V(nothing_written), with V(unfinished) after a write, with V(cluster_away)

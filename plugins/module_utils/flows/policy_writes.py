@@ -7,11 +7,18 @@ So a workload that is created meanwhile gets a new rule, and none that goes.
 
 from __future__ import annotations
 
+import contextlib
+from dataclasses import replace
+
 from ..api.client import ApiClient
-from ..api.errors import ApiRequest, Conflict, Forbidden
+from ..api.errors import ApiError, ApiRequest, Conflict, Forbidden
+from ..api.lists import list_all
 from ..cluster.access import Right, missing_rights
+from ..kinds.registry import KINDS
 from ..model.admission_policy import policy_from_manifest
 from ..model.findings import InputError, InvalidInput, TaskError
+from ..model.kinds import RULES
+from ..model.objects import Ref
 from ..model.obstacle import NO_RIGHT, Obstacle
 from ..model.rendering import listed
 from ..model.write import Write
@@ -49,6 +56,23 @@ def write_policies(api: ApiClient, plan: PolicyPlan, *, check: bool) -> WrittenP
         refused = _refused(plan, f"may not {Right.of(error.request)}")
         return WrittenPolicies(plan, refused=refused)
     return WrittenPolicies(plan, plan.writes)
+
+
+def with_latecomers(api: ApiClient, written: WrittenPolicies) -> WrittenPolicies:
+    """The expected workloads are read once more, since one may have been created before its policy was in force. Where
+    they cannot be read, none is named: rules are written by now."""
+    if not written.done:
+        return written
+    expected = written.plan.expected_refs
+    found: set[Ref] = set()
+    with contextlib.suppress(ApiError):
+        for kind, namespace in sorted({(ref.kind, ref.namespace) for ref in expected}):
+            path = KINDS[kind].path(namespace, "").rstrip("/")
+            for item in list_all(api, path, metadata_only=True).items:
+                metadata = item["metadata"]
+                if RULES not in (metadata.get("annotations") or {}):
+                    found.add(Ref(kind, namespace, metadata["name"]))
+    return replace(written, without_rules=expected & found)
 
 
 def _refused(plan: PolicyPlan, what: str) -> Obstacle:

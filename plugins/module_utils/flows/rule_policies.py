@@ -62,8 +62,11 @@ def policies_result(written: WrittenPolicies, mode: str) -> dict[str, JSON]:
     plan = written.plan
     if mode == NONE and not plan.writes:
         return {}
+    expected = [ref._asdict() for ref in written.expected]
+    meanwhile = [ref._asdict() for ref in sorted(written.without_rules)]
     there = [{"kind": x.kind, "namespace": x.namespace, **x.chosen_by} for x in plan.there]
-    return {"new_members": {**policy_result(plan), "workloads": there}}
+    more = {"expected": expected, "created_meanwhile": meanwhile, "workloads": there}
+    return {"new_members": policy_result(plan) | more}
 
 
 def policy_result(plan: PolicyPlan) -> dict[str, JSON]:
@@ -99,6 +102,12 @@ def policy_entries(
         why_unknown = "; ".join(plan.unread) or str(plan.why_none)
         text = f"unknown whether a policy gives these rules to workloads that are created later: {why_unknown}"
         skipped.append(Entry("policy_unknown", text))
+    if written.without_rules:
+        names = tuple(ref.namespaced_name for ref in sorted(written.without_rules))
+        text = "created before the policy was in force, so without their rules"
+        skipped.append(Entry("created_meanwhile", text, names))
+        text = "run the same again: it writes their rules to workloads that were created meanwhile"
+        following.append(Entry("created_meanwhile", text))
     if plan.removed and restores and written.refused is None:
         names = tuple(rule.name for rule in plan.removed)
         text = (
@@ -126,7 +135,7 @@ def _done(written: WrittenPolicies, check: bool) -> list[Entry]:
         names = tuple(rule.name for rule in plan.narrowed)
         text = f"rules that {'would stay' if check else 'stay'} in the policy for their other workloads"
         done.append(Entry("policy_rules_narrowed", text, names))
-    if plan.expected and written.refused is None:
-        names = tuple(ref.namespaced_name for ref in sorted(plan.expected_refs))
+    if written.expected and written.refused is None:
+        names = tuple(ref.namespaced_name for ref in written.expected)
         done.append(Entry("expected", "get their rules when they are created", names))
     return done

@@ -20,7 +20,7 @@ from ..rules.changed_back import changed_back, changed_back_by_revert
 from ..rules.labels_first import label_writes
 from ..rules.policy_plan import PolicyPlan, WrittenPolicies
 from ..rules.rules_plan import RulesPlan, Written
-from .policy_writes import why_stopped, write_policies
+from .policy_writes import why_stopped, with_latecomers, write_policies
 
 
 def write(api: ApiClient, plan: RulesPlan, policies: PolicyPlan, check: bool) -> Written:
@@ -73,7 +73,7 @@ def write(api: ApiClient, plan: RulesPlan, policies: PolicyPlan, check: bool) ->
         errors,
         changed_back=tuple(back),
         uncertain=frozenset(uncertain),
-        policies=written_policies,
+        policies=written_policies if check else with_latecomers(api, written_policies),
     )
 
 

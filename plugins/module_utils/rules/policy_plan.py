@@ -68,11 +68,18 @@ NO_POLICIES = PolicyPlan()
 
 @dataclass(frozen=True)
 class WrittenPolicies:
-    """`done`: the writes that were made, in check mode those that would be. `refused`: why none was."""
+    """`done`: the writes that were made, in check mode those that would be. `refused`: why none was. `without_rules`:
+    expected workloads that were created meanwhile, before the policy was in force."""
 
     plan: PolicyPlan = NO_POLICIES
     done: tuple[Write, ...] = ()
     refused: Obstacle | None = None
+    without_rules: frozenset[Ref] = frozenset()
+
+    @property
+    def expected(self) -> list[Ref]:
+        """The workloads that still do not exist, or that the policy gave their rules."""
+        return sorted(self.plan.expected_refs - self.without_rules)
 
 
 NO_WRITES = WrittenPolicies()
