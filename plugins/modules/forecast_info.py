@@ -149,6 +149,13 @@ worsened_by_rules:
   returned: success
   type: bool
   sample: true
+policy_digest:
+  description:
+    - Digest of the policy that these rules make for workloads that are created later, with the rules that other tasks
+      have put into it. Empty where there is none. An approved forecast is not accepted for another one.
+  returned: success
+  type: str
+  sample: ""
 instances_to_schedule:
   description: How many instances need a node. Those of them that are pending now are included.
   returned: success

@@ -41,7 +41,7 @@ from ..model.rendering import Entry, as_json, one_line, outcome, plural
 from ..model.snapshot import Snapshot
 from ..model.topology import Topology
 from ..planning.plan_request import Scope
-from ..rules.policy_plan import NONE
+from ..rules.policy_plan import NO_POLICIES, NONE, PolicyPlan
 from ..rules.rules_plan import ExtraFindings, RulesPlan
 from ..rules.rules_request import STATES, RulesRequest
 from ..view.label_input import NodeLabels, assumed_node_labels, with_node_labels
@@ -71,6 +71,7 @@ def run(module: AnsibleModule, api: ApiClient) -> dict[str, t.Any]:
     return {
         **_forecast_as_json(result),
         "worsened_by_rules": _worsened_by_rules(question, result, without_rules),
+        "policy_digest": question.policies.digest,
         **question.findings_as_json(module.warn, (*result.findings, *stuck)),
         **outcome([_entry(question, result)]),
     }
@@ -134,6 +135,7 @@ class Question:
     scope: Scope = "violated"
     left_out: tuple[str, ...] = ()
     """Label keys of `domains_of` that no node has, where some node has another one."""
+    policies: PolicyPlan = NO_POLICIES
 
     @property
     def scale(self) -> tuple[Scale, ...]:
@@ -244,15 +246,16 @@ def _question(
     left_out = tuple(key for key in request.domains_of if key not in there) if known else ()
     request = replace(request, domains_of=known or request.domains_of)
     unavailable = unavailable_nodes(request, before, faults)
-    plan = None
+    plan, policies = None, NO_POLICIES
     if rules is not None:
         checked = replace(rules, faults=(*faults, *rules.faults))
         if checked.new_members != NONE:
             before, checked = with_policy_plan(api, before, checked)
+            policies = checked.policies
         before, plan = plan_with_instance_types(api, before, checked, extra_findings)
     elif faults:
         raise InvalidInput(faults)
-    return Question(request, before, unavailable, plan, left_out=left_out)
+    return Question(request, before, unavailable, plan, left_out=left_out, policies=policies)
 
 
 def _scope(request: ForecastRequest, rules: RulesRequest | None) -> ReadScope:

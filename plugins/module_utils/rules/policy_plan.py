@@ -20,6 +20,7 @@ from ..model.obstacle import Obstacle
 from ..model.rule import RuleId, WorkloadSelector
 from ..model.snapshot import Workload
 from ..model.write import Operation, Write
+from .term_slots import digest
 
 NONE, POLICY, WARNING = "none", "policy", "warn"
 """What a task wants for workloads that are created later: nothing, their rules, or a warning."""
@@ -50,6 +51,11 @@ class PolicyPlan:
     def expected_refs(self) -> frozenset[Ref]:
         """The workloads that do not exist yet."""
         return frozenset(workload.ref for workload in self.expected)
+
+    @property
+    def digest(self) -> str:
+        """What an approval is about: of the policy and its binding. Empty where there is none."""
+        return digest(list(self.manifests), 32) if self.manifests else ""
 
     @property
     def by_hand(self) -> str:

@@ -52,6 +52,7 @@ def summary_of(result: Object, options: Object) -> dict[str, t.Any]:
         "moves": len(moves),
         "methods": dict(Counter(str(move["method"]) for move in moves)),
         "moves_shown": [_words(move) for move in moves[:SHOWN]],
+        "policy": result.get("policy_digest", ""),
         "rules": hashlib.sha256(decided.encode()).hexdigest(),
         "limits": _limits(options),
         "cluster": result["cluster"]["uid"],
@@ -144,6 +145,11 @@ def _worse(approved: Object, now: Object) -> t.Iterator[str]:
             yield f"{name} is {json.dumps(value)} now, and {before} in the approved forecast."
     if approved["rules"] != now["rules"]:
         yield "The rules are not those of the approved forecast."
+    if approved.get("policy", "") != now["policy"]:
+        yield (
+            "The policy for workloads that are created later would not be that of the approved forecast: rules of the"
+            " same rule set have come into it or left it since."
+        )
     if FORECASTS.index(now["forecast"]) > FORECASTS.index(approved["forecast"]):
         reasons = "; ".join([*now["reasons"], *now["pending"]][:3])
         yield f"The forecast is {now['forecast']} now, and {approved['forecast']} was approved. {reasons}".rstrip()

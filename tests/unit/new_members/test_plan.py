@@ -162,6 +162,18 @@ def test_registry_has_both_policies() -> None:
     assert written(planned(ONE, new_members="warn")) == [f"{VAP} created", f"{VAP}Binding created"]
 
 
+def test_digest_is_that_of_the_policy_with_the_rules_of_other_tasks() -> None:
+    first = planned(ONE)
+    assert planned(ONE, present=first).digest == first.digest
+    others = {first.digest, planned(ONE, present=planned(TWO)).digest}
+    others |= {
+        planned({**ONE, "run_on": {ZONE: "b"}}).digest,
+        planned(ONE, new_members="warn").digest,
+    }
+    assert len(others) == 4
+    assert PolicyPlan().digest == ""
+
+
 def test_policy_that_is_as_wanted_is_not_written() -> None:
     assert written(planned(ONE, present=planned(ONE))) == []
     other = planned({**ONE, "run_on": {ZONE: "b"}}, present=planned(ONE))

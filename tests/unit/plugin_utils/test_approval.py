@@ -76,6 +76,19 @@ def answer(question: str, **more: t.Any) -> dict[str, t.Any]:
     return answer
 
 
+def test_approval_is_for_one_policy() -> None:
+    """Rules of other tasks in the same policy are in no option of the role."""
+    policy = {**OPTIONS, "new_members": "policy"}
+    now = summary_of(result(policy_digest="b"), policy)
+    approved = summary_of(result(policy_digest="a"), policy)
+    faults = approval_faults(
+        {"prod": {"shop/default": approved}}, now, policy, "prod", "placement_apply"
+    )
+    assert ["The policy for workloads" in fault for fault in faults] == [True]
+    same = approval_faults({"prod": {"shop/default": now}}, now, policy, "prod", "placement_apply")
+    assert same == []
+
+
 def test_forecast_that_no_approval_can_cover_is_not_published_and_says_so() -> None:
     """It was published, approved, and refused after the approval."""
     unread = {"cluster": {"api": "https://prod.example:6443", "uid": None}}
