@@ -40,6 +40,7 @@ KEPT = (
     "domains",
     "errors",
     "moves",
+    "new_members",
     "nodes",
     "outcome",
     "permission_gaps",

@@ -80,6 +80,7 @@ def show(job: Job) -> Result:
 
 ARTIFACTS = {
     "placement_info": ("placement_summary", "summary"),
+    "rules": ("placement_policy", "new_members"),
     "rules_info": ("placement_rules", "rules"),
     "drill_info": ("placement_drill", "domains"),
 }

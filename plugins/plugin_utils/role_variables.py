@@ -58,6 +58,7 @@ PUBLISHED = frozenset(
         "placement_forecast",
         "placement_maintenance",
         "placement_job",
+        "placement_policy",
         "placement_rules",
     }
 )

@@ -65,7 +65,11 @@ class PolicyPlan:
             if write.after is None:
                 gone.setdefault(write.target.name, []).append(write.target.kind.lower())
         deletions = [f"kubectl delete {','.join(sorted(gone[x]))} {x}" for x in sorted(gone)]
-        steps = ["apply the manifests in new_members of the result"] if self.manifests else []
+        steps = (
+            ["apply the manifests in new_members of the result (artifact placement_policy)"]
+            if self.manifests
+            else []
+        )
         return ", and ".join([*steps, *(f"delete the policy: {x}" for x in deletions)])
 
 

@@ -272,7 +272,10 @@ def test_task_that_takes_rules_out_without_the_right_names_rules_policy_and_ways
         assert (refusal.type, refusal.object) == ("permission", f"{MAP} {name}")
         assert f"rule one would stay in {MAP} {name}" in refusal.message
         assert "this identity may not patch it" in refusal.message
-        assert plan.by_hand == "apply the manifests in new_members of the result"
+        assert (
+            plan.by_hand
+            == "apply the manifests in new_members of the result (artifact placement_policy)"
+        )
     rights = WrittenPolicies(planned(present=both, prune=True), refused=None)
     assert why_stopped(rights) is None
     more = planned(TWO, present=planned(ONE))
@@ -291,7 +294,9 @@ def test_policy_of_which_nothing_is_left_is_deleted_by_hand() -> None:
             assert "rules one, two would stay" in refusal.message
             assert gone.by_hand == f"delete the policy: {delete}"
     switched = planned(TWO, present=planned(ONE), new_members="warn")
-    assert switched.by_hand.startswith("apply the manifests in new_members of the result, and")
+    assert switched.by_hand.startswith(
+        "apply the manifests in new_members of the result (artifact placement_policy), and"
+    )
     assert f"kubectl delete {MAP.lower()},{MAP.lower()}binding" in switched.by_hand
 
 

@@ -80,6 +80,11 @@ ROOM: dict[str, t.Any] = {
     "room_for": None,
     "domains": [],
 }
+POLICY: dict[str, t.Any] = {
+    "module": "rules",
+    "failed": False,
+    "new_members": {"manifests": [{"kind": "MutatingAdmissionPolicy"}]},
+}
 
 
 @pytest.mark.parametrize(
@@ -87,6 +92,7 @@ ROOM: dict[str, t.Any] = {
     [
         *((role, SUMMARY, "placement_summary") for role in ("verify", "apply", "undo", "report")),
         *((role, DRILL, "placement_drill") for role in ("drill", "report")),
+        *((role, POLICY, "placement_policy") for role in ("apply", "undo")),
         *((x, ROOM, "placement_capacity") for x in ("capacity", "apply", "verify", "drill")),
     ],
 )
@@ -95,6 +101,9 @@ def test_artifact_of_a_playbook_is_in_its_row(
 ) -> None:
     closed = job_stages.close(t.cast(t.Any, ClosedJob(role, [note])))
 
-    assert artifact in closed["ansible_stats"]["data"]
+    published = closed["ansible_stats"]["data"]
+    assert artifact in published
+    if note is POLICY:
+        assert published[artifact] == {"lab": POLICY["new_members"]}
     (row,) = [row for row in OF_PLAYBOOKS.splitlines() if f"`{artifact}`:" in row.split("|")[2]][:1]
     assert f"`{role}`" in row.split("|")[1]
