@@ -71,7 +71,7 @@ def run(module: AnsibleModule, api: ApiClient) -> dict[str, t.Any]:
     return {
         **_forecast_as_json(result),
         "worsened_by_rules": _worsened_by_rules(question, result, without_rules),
-        "policy_digest": question.policies.digest,
+        "policy_digest": question.policies.digest or "",
         **question.findings_as_json(module.warn, (*result.findings, *stuck)),
         **outcome([_entry(question, result)]),
     }

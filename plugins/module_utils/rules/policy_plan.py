@@ -53,9 +53,9 @@ class PolicyPlan:
         return frozenset(workload.ref for workload in self.expected)
 
     @property
-    def digest(self) -> str:
-        """What an approval is about: of the policy and its binding. Empty where there is none."""
-        return digest(list(self.manifests), 32) if self.manifests else ""
+    def digest(self) -> str | None:
+        """What an approval is about: of the policy and its binding. None where there is none."""
+        return digest(list(self.manifests), 32) if self.manifests else None
 
     @property
     def by_hand(self) -> str:
