@@ -411,7 +411,7 @@ outcome:
     - C(next) is V(make_room), V(raise_quota) or V(admission), by what keeps instances from having a node. It is empty
       where RV(capacity) is V(green).
     - After a failure C(next) has V(failed), or V(cluster_away) where the API server does not answer.
-  returned: always
+  returned: always, unless Ansible refuses the options or the module crashes
   type: dict
   sample:
     done:

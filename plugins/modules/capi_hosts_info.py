@@ -232,7 +232,7 @@ outcome:
     - C(next) has the advice of RV(findings) whose severity is not V(info), with the name of the finding as the code.
       C(done) is empty.
     - After a failure C(next) has V(failed), or V(cluster_away) where the API server does not answer.
-  returned: always
+  returned: always, unless Ansible refuses the options or the module crashes
   type: dict
   sample:
     done: []

@@ -445,7 +445,7 @@ outcome:
       its job ends. The texts may change in a later release. See docs/architecture.md, B(What a result says for people).
     - C(done) has V(vms), and V(node), V(zone), V(none), V(unknown) and V(unproven) where RV(counts) has such VMs.
     - After a failure C(next) has V(failed), or V(cluster_away) where the API server does not answer.
-  returned: always
+  returned: always, unless Ansible refuses the options or the module crashes
   type: dict
   sample:
     done:

@@ -353,7 +353,7 @@ outcome:
       domains by what is known of their loss, or V(no_impact).
     - C(next) is V(make_room), V(raise_quota) or V(admission), by what keeps instances from having a node.
     - After a failure C(next) has V(failed), or V(cluster_away) where the API server does not answer.
-  returned: always
+  returned: always, unless Ansible refuses the options or the module crashes
   type: dict
   sample:
     done:

@@ -436,7 +436,7 @@ outcome:
       its job ends. The texts may change in a later release. See docs/architecture.md, B(What a result says for people).
     - C(done) has V(rules), how many rules the exports have. C(next) has V(apply), what the labels and rules are for.
     - After a failure C(next) has V(failed).
-  returned: always
+  returned: always, unless Ansible refuses the options or the module crashes
   type: dict
   sample:
     done:

@@ -488,7 +488,7 @@ outcome:
     - C(done) has V(forecast), or V(no_change) where nothing would change, so that nothing is forecast. What is to do
       about it is the advice of RV(findings).
     - After a failure C(next) has V(nothing_written), or V(cluster_away) where the API server does not answer.
-  returned: always
+  returned: always, unless Ansible refuses the options or the module crashes
   type: dict
   sample:
     done:

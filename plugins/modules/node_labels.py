@@ -225,7 +225,7 @@ outcome:
     - C(next) is V(rollout) where RV(dependents) has workloads.
     - After a failure C(next) begins with V(nothing_written), with V(unfinished) after a write, with V(cluster_away)
       where the API server does not answer, or with V(failed) where it is unknown whether something was written.
-  returned: always
+  returned: always, unless Ansible refuses the options or the module crashes
   type: dict
   sample:
     done:
@@ -287,7 +287,7 @@ cluster:
       type: int
   sample: {api: "https://api.example.com:6443", uid: 9c1f3b8e-6a55-4a3c-8a3b-3d0b2f1d7c11}
 errors:
-  description: Why the task failed. With errors of type V(input) or V(permission) nothing was written.
+  description: Why the task failed. C(next) of RV(outcome) says whether something was written.
   returned: failure
   type: list
   elements: dict

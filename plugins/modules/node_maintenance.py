@@ -663,7 +663,7 @@ outcome:
     - C(next) is V(not_started) for each of these VMs. In check mode it is V(place_unknown) where a drain would wait.
     - After a failure C(next) begins with V(nothing_written), with V(unfinished) after a write, with V(cluster_away)
       where the API server does not answer, or with V(failed) where it is unknown whether something was written.
-  returned: always
+  returned: always, unless Ansible refuses the options or the module crashes
   type: dict
   sample:
     done:

@@ -578,7 +578,7 @@ outcome:
       V(constraint_removed), V(pending) and V(down), by what fails. Where nothing does, it is V(preference_not_met)
       and V(not_enforced), by what a rollout would make better.
     - After a failure C(next) has V(failed), or V(cluster_away) where the API server does not answer.
-  returned: always
+  returned: always, unless Ansible refuses the options or the module crashes
   type: dict
   sample:
     done:

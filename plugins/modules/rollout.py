@@ -769,7 +769,7 @@ outcome:
     - C(next) is V(deferred), V(skipped), V(not_in_plan) or V(held), as what was left needs it.
     - After a failure C(next) begins with V(nothing_written), with V(unfinished) after a write, with V(cluster_away)
       where the API server does not answer, or with V(failed) where it is unknown whether something was written.
-  returned: always
+  returned: always, unless Ansible refuses the options or the module crashes
   type: dict
   sample:
     done:

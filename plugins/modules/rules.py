@@ -751,7 +751,7 @@ outcome:
       missing. With O(state=reverted) it is V(policy_rules_removed) for rules to write again with O(new_members).
     - After a failure C(next) begins with V(nothing_written), with V(unfinished) after a write, with V(cluster_away)
       where the API server does not answer, or with V(failed) where it is unknown whether something was written.
-  returned: always
+  returned: always, unless Ansible refuses the options or the module crashes
   type: dict
   sample:
     done:

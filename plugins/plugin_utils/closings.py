@@ -92,7 +92,7 @@ def _parts(record: JobRecord) -> Parts:
 
 
 _WRITING = {"placement_apply", "placement_rollout", "placement_topology", "placement_undo"}
-"""Roles whose jobs write to clusters. A maintenance has steps of its own."""
+"""Roles whose jobs write to clusters and have no steps of their own."""
 
 
 def _after_failure(record: JobRecord) -> list[str]:

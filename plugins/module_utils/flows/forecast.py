@@ -81,10 +81,8 @@ def _entry(question: Question, forecast: Forecast) -> Entry:
     """The answer in a line; a question about nothing has none that anyone could rely on."""
     if question.changes_something or forecast.unreadable:
         return Entry("forecast", f"forecast: {forecast.answer}")
-    return Entry(
-        "no_change",
-        "nothing is forecast, since nothing would change: name rules, scale or unavailable",
-    )
+    what = "workload that is there" if question.policies.writes else "workload or node"
+    return Entry("no_change", f"nothing is forecast, since no {what} would change")
 
 
 def _drain(question: Question, topology: Topology, node: str) -> Forecast:

@@ -77,7 +77,7 @@ def run(module: AnsibleModule, api: ApiClient) -> dict[str, t.Any]:
     nodes = [node_as_json(node, options.zone_key) for node in step.nodes]
     # The nodes that the window keeps from being begun have their own states.
     skipped = [x for x in result.entries_skipped() if x.code != OUTSIDE_OF_WINDOW]
-    if options.nodes == ():
+    if options.nodes == () and not (result.changed or result.moves or result.failure):
         skipped.append(Entry("none_named", "no node is named, so nothing is done"))
     changes = writes_result(step.context.writes, diff=module._diff)
     body = result.as_json()

@@ -268,16 +268,16 @@ def _end(
             cluster["uid"] = api.under(api.deadline.within(LAST_QUESTION)).cluster_uid()
     _hide_tokens(module, api)
     _add_details(module, api, cluster)
-    begun = not module.check_mode and (
-        result.get("changed") or SERVER in module.params.get("step_state", {})
-    )
+    before = module.params.get("step_state", {})
     step = FAILED
-    if begun:
+    # A step knows of the steps before it whether they hold the Lease; other writes of theirs were not counted here.
+    begun = before.get("transitions") or before.get("changed")
+    if not module.check_mode and (begun or result.get("changed")):
         step = UNFINISHED
+    elif of_change and not before and not api.counts.writes:
+        step = NOTHING_WRITTEN
     elif len(causes) == len(errors) and all(isinstance(x, TRANSIENT_ERRORS) for x in causes):
         step = CLUSTER_AWAY
-    elif of_change and not api.counts.writes:
-        step = NOTHING_WRITTEN
     failure = {**_failure(errors, step, result), "cluster": cluster}
     module.fail_json(**{"changed": False, **result, **failure})
 

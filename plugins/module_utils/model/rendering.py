@@ -54,7 +54,7 @@ TO_MOVE = Entry("rollout", "to move what violates a rule: playbook rollout")
 AGAIN = "correct the cause, then launch the same job again"
 NOTHING_WRITTEN = Entry("nothing_written", f"nothing was written: {AGAIN}")
 UNFINISHED = Entry("unfinished", f"{AGAIN}: it continues")
-CLUSTER_AWAY = Entry("cluster_away", "when the cluster answers, launch the same job again")
+CLUSTER_AWAY = Entry("cluster_away", f"{AGAIN}; if the API server is away, when it answers")
 FAILED = Entry("failed", AGAIN)
 """The next step of a task that failed: before its first write, after one, where the API server does not answer, and
 where it reads, or where it is unknown whether it has written."""

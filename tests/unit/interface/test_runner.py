@@ -301,12 +301,14 @@ def test_failure_has_its_next_step(
     assert [step["code"] for step in result["outcome"]["next"]] == codes
 
 
-def test_step_after_steps_that_have_written_continues(stepped: t.Any) -> None:
+def test_step_of_a_run_that_holds_the_lease_continues(stepped: t.Any) -> None:
     def refused(module: AnsibleModule, api: ApiClient) -> dict[str, t.Any]:
         raise InvalidInput([InputError("rules", "are wrong")])
 
-    before = stepped(lambda module, api: {"step_state": {}})["step_state"]
-    assert stepped(refused, step_state=before)["outcome"]["next"][0]["code"] == "unfinished"
+    waiting = stepped(lambda module, api: {"step_state": {}})["step_state"]
+    assert stepped(refused, step_state=waiting)["outcome"]["next"][0]["code"] == "failed"
+    holding = {**waiting, "transitions": 1}
+    assert stepped(refused, step_state=holding)["outcome"]["next"][0]["code"] == "unfinished"
 
 
 def test_a_refused_request_names_verb_and_resource(
