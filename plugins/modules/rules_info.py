@@ -143,8 +143,9 @@ rules:
         - The rule as it was declared, from the annotation C(placement.virt/rules) of its workloads, without
           C(allow_findings). Written as it is, it changes nothing of the workloads that have the rule, except that
           it restores lost terms. Workloads that were named are those that have the rule.
-        - Of a rule that no workload has, as its policy has it, with C(allow_findings) and with names of workloads that
-          do not exist yet. Write it with O(virt.placement.rules#module:new_members) as RV(rules[].new_members) says.
+        - Of a rule that no workload has, or that a policy writes with the same options, as the policy has it, with
+          C(allow_findings) and with workloads that do not exist yet. Write it with
+          O(virt.placement.rules#module:new_members) as RV(rules[].new_members) says.
         - Null where the workloads have different options, as after an interrupted change, or where something else has
           changed the options so that M(virt.placement.rules) refuses them. Write the rule again then.
         - Null, too, where a label key of the rule is the name of another key in O(topology_keys). Give O(topology_keys)

@@ -53,13 +53,19 @@ def run(module: AnsibleModule, api: ApiClient) -> dict[str, t.Any]:
     workloads = [x for x in snapshot.workloads if selected.covers(x.ref)]
     reader = snapshot.derived(DeclaredReader)
     coverage = {name: make()(snapshot) for name, make in COVERAGE.items()}
-    of_policies = [] if query.workloads is not None else [*coverage.values()]
-    gaps = [*verdicts.unreadable, *_damaged(workloads, reader)]
-    gaps += [gap for each in of_policies for gap in each.unreadable]
-    warn_unreadable(module.warn, gaps)
-    without = {rule: x for each in of_policies for rule, x in each.rules.items()}
-    stored = StoredRules(OwnershipIndex.of(view_of(snapshot)), snapshot, without)
     found = _rules_of(workloads, verdicts, reader)
+    gaps = [*verdicts.unreadable, *_damaged(workloads, reader)]
+    if query.workloads is None:
+        gaps += [gap for each in coverage.values() for gap in each.unreadable]
+    warn_unreadable(module.warn, gaps)
+    # Only a policy that writes the rule lets it name workloads that do not exist.
+    of_policies = {
+        rule: x
+        for each in coverage.values()
+        for rule, x in each.rules.items()
+        if (each.how(rule) == "policy" if rule in found else query.workloads is None)
+    }
+    stored = StoredRules(OwnershipIndex.of(view_of(snapshot)), snapshot, of_policies)
     rules = []
     for rule in sorted({*found, *stored.without_workload}):
         parts = found.get(rule) or _RuleParts()

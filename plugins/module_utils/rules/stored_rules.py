@@ -160,8 +160,9 @@ class StoredRules:
                 for rule, owned in ownership.rules.items():
                     if owned.declared:
                         self.members.setdefault(rule, {})[ref] = owned
+        self.of_policies = of_policies or {}
         self.without_workload = {
-            rule: x for rule, x in (of_policies or {}).items() if rule not in self.members
+            rule: x for rule, x in self.of_policies.items() if rule not in self.members
         }
         """The rules of policies that no workload has."""
 
@@ -183,13 +184,17 @@ class StoredRules:
         return rule in self.without_workload and not self.without_workload[rule].enabled
 
     def declaration(self, rule: RuleId, topology: Topology) -> Declaration | None:
-        """The rule as the module `rules` takes it. None where neither workload nor policy has it, where its workloads
-        have different options, as after an interrupted change, and where the module would refuse these options, or take
-        a key of them for another one."""
-        if rule in self.without_workload:
-            return declared(self.without_workload[rule], topology)
+        """The rule as the module `rules` takes it, with the workloads that its policy chooses, unless it has other
+        options there. None where neither workload nor policy has it, where its workloads have different options, as
+        after an interrupted change, and where the module would refuse these options, or take a key of them for another
+        one."""
         members = self.members.get(rule, {})
         stored = {(owned.declared, owned.enabled) for owned in members.values()}
+        policy = self.of_policies.get(rule)
+        if policy is not None and stored <= {(stored_options(policy), policy.enabled)}:
+            others = {ref: x for ref, x in members.items() if not _has_chosen(policy, ref, x)}
+            workloads = (*policy.workloads, *_selectors(others))
+            return declared(replace(policy, workloads=workloads), topology)
         if len(stored) != 1:
             return None
         ((text, enabled),) = stored
@@ -204,6 +209,15 @@ class StoredRules:
         if parsed.faults:
             return None
         return declared(replace(parsed.rules[0], enabled=enabled), topology)
+
+
+def _has_chosen(rule: Rule, ref: Ref, owned: OwnedRule) -> bool:
+    """Whether the rule names the workload, or has the labels by which that was chosen."""
+    return any(
+        ref.name in x.names if x.labels is None else tuple(sorted(x.labels.items())) == owned.chosen
+        for x in rule.workloads
+        if (x.kind, x.namespace) == (ref.kind, ref.namespace)
+    )
 
 
 def _selectors(members: t.Mapping[Ref, OwnedRule]) -> list[WorkloadSelector]:

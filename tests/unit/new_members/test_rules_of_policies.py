@@ -37,8 +37,8 @@ class ReadPolicies(t.Protocol):
 def read_rules(monkeypatch: pytest.MonkeyPatch) -> ReadPolicies:
     """rules_info in a namespace with two VMs that have the rule `one`, and with these policies."""
 
-    def run(*read: AdmissionPolicy, **more: t.Any) -> Result:
-        snapshot = replace(cluster(BY_LABELS), policies=read)
+    def run(*read: AdmissionPolicy, carried: t.Any = BY_LABELS, **more: t.Any) -> Result:
+        snapshot = replace(cluster(carried), policies=read)
         monkeypatch.setattr(rules_info, "read_snapshot", lambda *_args: snapshot)
         monkeypatch.setattr(rules_info, "with_policies", lambda _api, snapshot, *_args: snapshot)
         options = {"namespaces": ["shop"], "workloads": None, "exclude_namespaces": []}
@@ -126,3 +126,31 @@ def test_verification_names_rules_that_no_workload_has_yet(
     assert found["new_members"] == [
         {"rule": f"shop/default/{name}", "new_members": "policy"} for name in listed
     ]
+
+
+LABELS = BY_LABELS["workloads"]
+POOL = {"kind": "VirtualMachinePool", "labels": {"app": "x"}}
+
+
+@pytest.mark.parametrize(
+    ("of_policy", "how", "declared"),
+    [
+        (["a", "db-2"], "policy", ["a", "db-2", "b"]),
+        ([*LABELS, "db-2", POOL], "policy", [*LABELS, "db-2", POOL]),
+        (["a", "db-2"], "warn", ["a", "b"]),  # names of a warning exist
+    ],
+)
+def test_declaration_keeps_what_only_the_policy_chooses(
+    read_rules: ReadPolicies, of_policy: t.Any, how: str, declared: t.Any
+) -> None:
+    carried = {**BY_LABELS, "workloads": LABELS if of_policy[0] != "a" else ["a", "b"]}
+    own = policies({**BY_LABELS, "workloads": of_policy}, how=how)
+    for only in (None, [{"namespace": "shop", "name": "a"}]):
+        (rule,) = read_rules(*own, carried=carried, workloads=only)["rules"]
+        assert rule["declaration"]["workloads"] == declared
+
+
+def test_declaration_of_workloads_with_other_options_is_theirs(read_rules: ReadPolicies) -> None:
+    other = {**BY_LABELS, "run_on": {"topology.kubernetes.io/zone": "b"}, "workloads": ["db-2"]}
+    (rule,) = read_rules(*policies(other))["rules"]
+    assert rule["declaration"]["workloads"] == LABELS
