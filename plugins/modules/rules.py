@@ -745,8 +745,9 @@ outcome:
       of RV(new_members.expected).
     - C(skipped) has V(not_written) for workloads of RV(errors), and with O(state=reverted) V(not_reverted). It has
       V(not_covered) for rules that no policy can write, V(policy_not_written) where the right to write policies is
-      missing, V(policy_unknown) where rules go and policies that may have them cannot be read, and
-      V(created_meanwhile) for expected workloads that came before their policy.
+      missing, V(policy_unknown) where rules go and policies that may have them cannot be read, V(policy_rules_kept)
+      where workloads lose rules and labels in the policy still choose new ones, and V(created_meanwhile) for workloads
+      of RV(new_members.created_meanwhile).
     - C(next) is V(held) where a rollout has to end a hold, and V(policies_writer) where the right to write policies is
       missing. With O(state=reverted) it is V(policy_rules_removed) for rules to write again with O(new_members).
     - After a failure C(next) begins with V(nothing_written), with V(unfinished) after a write, with V(cluster_away)

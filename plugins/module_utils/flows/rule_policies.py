@@ -102,6 +102,10 @@ def policy_entries(
         why_unknown = "; ".join(plan.unread) or str(plan.why_none)
         text = f"unknown whether a policy gives these rules to workloads that are created later: {why_unknown}"
         skipped.append(Entry("policy_unknown", text))
+    if plan.kept:
+        names = tuple(rule.name for rule in plan.kept)
+        text = "stay in the policy, whose labels still choose workloads that are created later"
+        skipped.append(Entry("policy_rules_kept", text, names))
     if written.without_rules:
         names = tuple(ref.namespaced_name for ref in sorted(written.without_rules))
         text = "created before the policy was in force, so without their rules"

@@ -46,7 +46,7 @@ class WorkloadSelector:
     def chosen_by(self) -> dict[str, t.Any]:
         """Names or labels as the option `workloads` takes them."""
         if self.labels is not None:
-            return {"labels": dict(self.labels)}
+            return {"labels": dict(sorted(self.labels.items()))}
         return {"names": list(self.names)}
 
 

@@ -38,8 +38,12 @@ def plan_policies(request: RulesRequest, snapshot: Snapshot) -> PolicyPlan:
     stored = [rule for rules in before.values() for rule in rules]
     after = _rules_after(request, stored, snapshot)
     only_removes = request.state != "present" or request.new_members == NONE
+    partly = {x.id for x in request.rules if request.state == "absent" and x.workloads}
+    same = [rule for rule in after if rule.id in partly and rule in stored]
+    by_labels = (rule for rule in same if any(x.labels is not None for x in rule.workloads))
+    kept = tuple(rule.id for rule in by_labels)
     if request.new_members == NONE and after == stored:
-        return PolicyPlan()
+        return PolicyPlan(kept=kept)
     mutates = request.new_members == POLICY
     if only_removes:
         mutates = any(policy.mutates for policy in own)
@@ -54,6 +58,7 @@ def plan_policies(request: RulesRequest, snapshot: Snapshot) -> PolicyPlan:
         plan,
         expected=stand_ins_of_names(named, snapshot),
         removed=tuple(sorted({rule.id for rule in stored} - left)),
+        kept=kept,
         narrowed=tuple(x.id for x in after if only_removes and x.id in left and x not in stored),
         writes=with_members_shown(policy_writes(plan.manifests, own), before, after, snapshot),
     )
@@ -97,9 +102,9 @@ def _rules_after(request: RulesRequest, stored: t.Iterable[Rule], snapshot: Snap
     listed = {rule.id for rule in request.rules}
     after = {rule.id: rule for rule in stored if not request.prune}
     if request.state == "absent":
-        gone = {rule.id: rule.workloads for rule in request.rules}
+        gone = {rule.id: rule for rule in request.rules}
         parts = (_without(rule, gone.get(rule.id), snapshot) for rule in after.values())
-        return [rule for rule in parts if rule.workloads]
+        return [rule for rule in parts if rule is not None]
     if request.new_members == NONE:
         return [rule for rule in after.values() if rule.id not in listed]
     for rule in request.rules:
@@ -110,13 +115,16 @@ def _rules_after(request: RulesRequest, stored: t.Iterable[Rule], snapshot: Snap
     return sorted(after.values(), key=lambda rule: rule.id)
 
 
-def _without(rule: Rule, gone: t.Sequence[WorkloadSelector] | None, snapshot: Snapshot) -> Rule:
-    """The rule without the workloads that it is removed from: all of them where none is named. Labels stay while they
-    choose others, too."""
+def _without(rule: Rule, gone: Rule | None, snapshot: Snapshot) -> Rule | None:
+    """The rule without the workloads that it is removed from; None where none is left. Labels stay while they choose
+    others, too."""
     if gone is None:
         return rule
-    left = [_left(x, gone, snapshot) for x in rule.workloads] if gone else []
-    return replace(rule, workloads=tuple(x for x in left if x is not None))
+    left = [_left(x, gone.workloads, snapshot) for x in rule.workloads]
+    workloads = tuple(x for x in left if x is not None)
+    if gone.everywhere or (left and not workloads):
+        return None
+    return replace(rule, workloads=workloads)
 
 
 def _left(

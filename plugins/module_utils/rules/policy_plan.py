@@ -32,8 +32,8 @@ class PolicyPlan:
     new members. `not_covered`: the rules that new members do not get, each with the reason. `covered`: those that they
     get; `expected`: stand-ins of workloads that these rules name and that do not exist, and `there` what the rules of
     the task choose without them. `removed`: rules that leave the policies of the set, or rest in them from now on;
-    `narrowed` those that stay in them for fewer workloads.
-    `unread`: what could not be read, where these rules may be in a policy."""
+    `narrowed` those that stay in them for fewer workloads; `kept` those that workloads lose while labels in the policy
+    still choose new ones. `unread`: what could not be read, where these rules may be in a policy."""
 
     manifests: tuple[JSON, ...] = ()
     not_covered: t.Mapping[RuleId, Obstacle] = field(default_factory=dict)
@@ -43,6 +43,7 @@ class PolicyPlan:
     there: tuple[WorkloadSelector, ...] = ()
     removed: tuple[RuleId, ...] = ()
     narrowed: tuple[RuleId, ...] = ()
+    kept: tuple[RuleId, ...] = ()
     unread: tuple[str, ...] = ()
     writes: tuple[Write, ...] = ()
     """In their order: a write without `uid` creates its object, one without `after` deletes it."""

@@ -89,21 +89,19 @@ def _targets(targets: t.Iterable[Target], option: str, namespace: str) -> Declar
         if isinstance(target, PodSelector):
             own = target.namespaces == (namespace,)
             where = {} if own else {"namespaces": list(target.namespaces)}
-            options.setdefault("pods", []).append({"labels": dict(target.labels), **where})
+            options.setdefault("pods", []).append(
+                {"labels": dict(sorted(target.labels.items())), **where}
+            )
             continue
         other: Declaration = (
             {} if target.namespace == namespace else {"namespace": target.namespace}
         )
-        selector = {**_kind(target.kind), **other, **_chosen(target.names, target.labels)}
+        selector = {**_kind(target.kind), **other, **target.chosen_by}
         # VMs that are given by name become the first target.
         first = option not in options
         plain = first and {*selector} == {"names"} and len(target.names) == 1
         options.setdefault(option, []).append(target.names[0] if plain else selector)
     return {name: values[0] if len(values) == 1 else values for name, values in options.items()}
-
-
-def _chosen(names: t.Sequence[str], labels: t.Mapping[str, str] | None) -> Declaration:
-    return {"names": list(names)} if labels is None else {"labels": dict(labels)}
 
 
 def _kind(kind: str) -> Declaration:

@@ -12,6 +12,9 @@ import pytest
 
 from ansible_collections.virt.placement.plugins.module_utils.compliance.terms import term_changes
 from ansible_collections.virt.placement.plugins.module_utils.flows.policy_writes import why_stopped
+from ansible_collections.virt.placement.plugins.module_utils.flows.rule_policies import (
+    policy_entries,
+)
 from ansible_collections.virt.placement.plugins.module_utils.model.admission_policy import (
     bound_policies,
     policy_from_manifest,
@@ -211,34 +214,35 @@ AB = {**ONE, "workloads": ["a", "b"]}
 BY_LABELS = {**ONE, "workloads": [{"labels": {"app": "x", "tier": "web"}}]}
 
 
+def absent(workloads: t.Any) -> dict[str, t.Any]:
+    return {"name": "one", **({} if workloads is None else {"workloads": workloads})}
+
+
 @pytest.mark.parametrize(
     ("rule", "gone", "left"),
     [
         (AB, ["a"], [{"names": ["b"]}]),
         (AB, [{"labels": {"app": "y"}}], [{"names": ["a"]}]),  # b has the label
-        (AB, [{"kind": "Deployment", "names": ["a", "b"]}], [{"names": ["a"]}, {"names": ["b"]}]),
-        (BY_LABELS, ["b"], [{"labels": {"app": "x", "tier": "web"}}]),
-        (BY_LABELS, [{"labels": {"tier": "web"}}], None),
         (AB, ["a", "b"], None),
         (AB, None, None),
+        (BY_LABELS, [{"labels": {"tier": "web"}}], None),
+        ({**ONE, "workloads": []}, None, None),
     ],
 )
 def test_rule_that_some_workloads_lose_stays_for_the_others(
     rule: t.Any, gone: t.Any, left: t.Any
 ) -> None:
     """Issue 46: the whole rule left the policy."""
-    absent = {"name": "one", **({} if gone is None else {"workloads": gone})}
     member = builders.vm("b", labels={"app": "y"})
     present = planned(rule, TWO)
     for mode in ("none", "policy"):
-        plan = planned(absent, members=[member], present=present, state="absent", new_members=mode)
+        plan = planned(
+            absent(gone), members=[member], present=present, state="absent", new_members=mode
+        )
         if left is None:
             assert (names(plan), [x.name for x in plan.removed]) == (["two"], ["one"])
             continue
         assert plan.removed == ()
-        if not plan.writes:
-            assert not plan.narrowed
-            continue
         rules = rules_of_policy(plan.manifests[0], "shop", "default")
         assert rules is not None
         assert [x.chosen_by for x in rules[0].workloads] == left
@@ -246,6 +250,39 @@ def test_rule_that_some_workloads_lose_stays_for_the_others(
         refusal = why_stopped(WrittenPolicies(plan, refused=NO_RIGHT))
         assert refusal is not None
         assert "rule one would stay in" in refusal.message
+
+
+@pytest.mark.parametrize(
+    ("rule", "gone", "kept"),
+    [
+        (AB, [{"kind": "Deployment", "names": ["a", "b"]}], []),
+        (AB, [], []),  # an empty list is no workload
+        ({**ONE, "workloads": []}, ["a"], []),
+        (BY_LABELS, ["b"], ["one"]),
+        (BY_LABELS, [{"labels": {"app": "x", "tier": "web", "team": "y"}}], ["one"]),
+    ],
+)
+def test_policy_is_not_written_where_its_rule_keeps_its_workloads(
+    rule: t.Any, gone: t.Any, kept: list[str]
+) -> None:
+    """Labels of the policy go on choosing new workloads with the name that is taken out."""
+    present = planned(rule, TWO)
+    for mode in ("none", "policy"):
+        plan = planned(absent(gone), present=present, state="absent", new_members=mode)
+        assert (plan.writes, plan.removed, plan.narrowed) == ((), (), ())
+        assert [x.name for x in plan.kept] == kept
+        _done, skipped, _next = policy_entries(
+            WrittenPolicies(plan), mode, check=False, restores=False
+        )
+        assert [x.objects for x in skipped if x.code == "policy_rules_kept"] == [
+            (name,) for name in kept
+        ]
+
+
+def test_rule_of_no_workload_stays_where_another_one_is_removed() -> None:
+    present = planned({**ONE, "workloads": []}, TWO, AB | {"name": "three"})
+    plan = planned({"name": "three"}, present=present, state="absent")
+    assert names(plan) == ["one", "two"]
 
 
 def test_undo_leaves_no_policy_that_may_bring_a_rule_back() -> None:
@@ -304,6 +341,14 @@ def test_removal_of_a_rule_leaves_a_warning_a_warning() -> None:
     warning = planned(ONE, TWO, new_members="warn")
     left = planned({"name": "one"}, present=warning, state="absent", new_members="policy")
     assert written(left) == [f"{VAP} changed", f"{VAP}Binding changed"]
+
+
+def test_key_order_of_labels_is_no_change() -> None:
+    chosen = {"labels": {"b": "1", "a": "2"}}
+    apart = {"topology_key": ZONE, "from": chosen, "pods": [chosen]}
+    rule = {"keep_apart": apart, "workloads": [chosen]}
+    again = json.loads(json.dumps(rule, sort_keys=True))
+    assert written(planned({"name": "x", **again}, present=planned({"name": "x", **rule}))) == []
 
 
 def test_names_of_covered_rules_may_not_exist_yet() -> None:
