@@ -152,7 +152,8 @@ worsened_by_rules:
 policy_digest:
   description:
     - Digest of the policy that these rules make for workloads that are created later, with the rules that other tasks
-      have put into it. Empty where there is none. An approved forecast is not accepted for another one.
+      have put into it. Empty where there is none, and with O(new_members=none) where these rules are in none. An
+      approved forecast is not accepted for another one.
   returned: success
   type: str
   sample: ""

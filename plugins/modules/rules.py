@@ -583,8 +583,9 @@ new_members:
           type: str
     created_meanwhile:
       description:
-        - Workloads that O(rules) name and that were created while this task ran, before the policy was in force, so
-          that they have no rules. The next run writes them.
+        - Workloads that O(rules) name and that were created before the policy was in force, so that they lack these
+          rules, and before the last read of this task. The next run writes them. Of those that were created later
+          M(virt.placement.placement_info) and M(virt.placement.lint_info) have the finding V(rule_not_on_new_member).
       type: list
       elements: dict
       contains:
@@ -742,7 +743,7 @@ outcome:
       policy refused the rules before the first write, and V(held) with the workloads of RV(held).
     - Of O(new_members) C(done) has V(policy_written), V(policy_removed), V(policy_rules_removed),
       V(policy_rules_narrowed) for rules that stay in the policy for other workloads, and V(expected) for workloads
-      of RV(new_members.expected).
+      of RV(new_members.expected) that get rules.
     - C(skipped) has V(not_written) for workloads of RV(errors), and with O(state=reverted) V(not_reverted). It has
       V(not_covered) for rules that no policy can write, V(policy_not_written) where the right to write policies is
       missing, V(policy_unknown) where rules go and policies that may have them cannot be read, V(policy_rules_kept)

@@ -13,7 +13,7 @@ from ansible_collections.virt.placement.plugins.plugin_utils import (
     job_verify,
 )
 from ansible_collections.virt.placement.plugins.plugin_utils.ansible_internals import statistics
-from ansible_collections.virt.placement.plugins.plugin_utils.closing import ARTIFACT
+from ansible_collections.virt.placement.plugins.plugin_utils.closing import ARTIFACT, has_entry
 from ansible_collections.virt.placement.plugins.plugin_utils.closings import closing_of
 from ansible_collections.virt.placement.plugins.plugin_utils.job import (
     NOTHING,
@@ -87,6 +87,13 @@ ARTIFACTS = {
 """The artifact of a module, and the part of its result that this is."""
 
 
+def _is_refused(note: Result) -> bool:
+    """Whether the rules were refused otherwise than by a missing right, so that a policy would be of rules that no
+    workload has."""
+    types = {error["type"] for error in note.get("errors") or ()}
+    return has_entry(note, "done", "none_written") and "permission" not in types
+
+
 def close(job: Job) -> Result:
     """What the job did, as its last lines and as artifacts. It runs after a failure, too, and does not fail: Ansible
     takes no statistics of a task that fails. Only a plan that could not be saved fails it."""
@@ -100,7 +107,7 @@ def close(job: Job) -> Result:
         data["placement_maintenance"] = {job.host: states}
     for note in record.notes:
         artifact, field = ARTIFACTS.get(note["module"], ("", ""))
-        if field in note:
+        if field in note and not _is_refused(note):
             data[artifact] = {job.host: note[field]}
     if has_failed:
         raise JobFailed([])

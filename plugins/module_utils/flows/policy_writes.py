@@ -8,12 +8,14 @@ So a workload that is created meanwhile gets a new rule, and none that goes.
 from __future__ import annotations
 
 import contextlib
+import functools
 from dataclasses import replace
 
 from ..api.client import ApiClient
 from ..api.errors import ApiError, ApiRequest, Conflict, Forbidden
 from ..api.lists import list_all
 from ..cluster.access import Right, missing_rights
+from ..cluster.served_versions import ServedVersions
 from ..kinds.registry import KINDS
 from ..model.admission_policy import policy_from_manifest
 from ..model.findings import InputError, InvalidInput, TaskError
@@ -63,15 +65,20 @@ def with_latecomers(api: ApiClient, written: WrittenPolicies) -> WrittenPolicies
     they cannot be read, none is named: rules are written by now."""
     if not written.done:
         return written
-    expected = written.plan.expected_refs
+    expected = written.plan.expected_refs & written.plan.named
+    # A policy of another rule set may have written its own.
+    of_set = {f'"{rule.namespace}/{rule.rule_set}/' for rule in written.plan.covered}
+    read, served = functools.partial(list_all, api, metadata_only=True), ServedVersions(api)
     found: set[Ref] = set()
     with contextlib.suppress(ApiError):
-        for kind, namespace in sorted({(ref.kind, ref.namespace) for ref in expected}):
-            path = KINDS[kind].path(namespace, "").rstrip("/")
-            for item in list_all(api, path, metadata_only=True).items:
+        for name, namespace in sorted({(ref.kind, ref.namespace) for ref in expected}):
+            kind = KINDS[name]
+            path = kind.path(namespace, "").rstrip("/")
+            for item in served.read(path, read, kind.older_versions).items:
                 metadata = item["metadata"]
-                if RULES not in (metadata.get("annotations") or {}):
-                    found.add(Ref(kind, namespace, metadata["name"]))
+                text = (metadata.get("annotations") or {}).get(RULES, "")
+                if not any(x in text for x in of_set):
+                    found.add(Ref(name, namespace, metadata["name"]))
     return replace(written, without_rules=expected & found)
 
 

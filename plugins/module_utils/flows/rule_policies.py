@@ -126,7 +126,7 @@ def _done(written: WrittenPolicies, check: bool) -> list[Entry]:
     plan = written.plan
     done: list[Entry] = []
     what = f"policy for workloads that are created later {'would be ' if check else ''}"
-    policies = [write for write in written.done if not write.target.kind.endswith("Binding")]
+    policies = [x for x in written.done if not x.target.kind.endswith("Binding")] or written.done
     if names := tuple(str(write.target) for write in policies if write.after is not None):
         done.append(Entry("policy_written", f"{what}written", names))
     if names := tuple(str(write.target) for write in policies if write.after is None):
@@ -139,7 +139,7 @@ def _done(written: WrittenPolicies, check: bool) -> list[Entry]:
         names = tuple(rule.name for rule in plan.narrowed)
         text = f"rules that {'would stay' if check else 'stay'} in the policy for their other workloads"
         done.append(Entry("policy_rules_narrowed", text, names))
-    if written.expected and written.refused is None:
-        names = tuple(ref.namespaced_name for ref in written.expected)
+    names = tuple(ref.namespaced_name for ref in written.expected if ref in plan.named)
+    if names and written.refused is None:
         done.append(Entry("expected", "get their rules when they are created", names))
     return done

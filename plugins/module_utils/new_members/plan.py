@@ -10,6 +10,7 @@ from dataclasses import replace
 from ..model.admission_policy import AdmissionPolicy
 from ..model.json_pointer import JSON
 from ..model.kinds import RULES
+from ..model.objects import Ref
 from ..model.obstacle import NO_POLICY, Obstacle
 from ..model.rule import Rule, WorkloadSelector
 from ..model.snapshot import Snapshot
@@ -79,7 +80,10 @@ def plan_of_rules(
     policy, binding = make(request.namespace, request.rule_set, members)
     policy["metadata"] = _with_rules(policy["metadata"], rules)
     covered = frozenset(rule.id for rule in rules if rule.id not in not_covered)
-    return PolicyPlan((policy, binding), not_covered, covered=covered)
+    named = frozenset(
+        Ref(x.kind.name, request.namespace, name) for x in members for name in x.names
+    )
+    return PolicyPlan((policy, binding), not_covered, covered=covered, named=named)
 
 
 def _unreadable(policy: AdmissionPolicy) -> Obstacle:

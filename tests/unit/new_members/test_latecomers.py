@@ -19,6 +19,7 @@ from ansible_collections.virt.placement.plugins.module_utils.new_members.plan im
 from ansible_collections.virt.placement.plugins.module_utils.rules.policy_plan import (
     WrittenPolicies,
 )
+from sandbox import objects
 from tests.support.api_server import ApiServer
 from tests.unit.rules import builders
 
@@ -26,18 +27,20 @@ RULE = {"name": "one", "run_on": {"zone": "a"}, "workloads": ["late", "ruled", "
 LIST = "/apis/kubevirt.io/v1/namespaces/shop/virtualmachines"
 
 
-def written() -> WrittenPolicies:
-    request = replace(builders.request(RULE), new_members="policy")
+def written(rule: dict[str, t.Any] = RULE) -> WrittenPolicies:
+    request = replace(builders.request(rule), new_members="policy")
     plan = plan_policies(request, replace(builders.snapshot(), policies=()))
     return WrittenPolicies(plan, plan.writes)
 
 
 def server() -> ApiServer:
-    """`late` was created before the policy was in force, `ruled` after that."""
-    late, ruled = (dict(builders.vm(name).manifest) for name in ("late", "ruled"))
-    ruled["metadata"] = {**ruled["metadata"], "annotations": {RULES: "{}"}}
+    """`late` was created before the policy was in force, though after that of another rule set, `ruled` after both."""
     server = ApiServer()
-    server.store("/apis/kubevirt.io/v1/virtualmachines", late, ruled)
+    for name, of_set in (("late", "other"), ("ruled", "default")):
+        annotations = {RULES: f'{{"rules":{{"shop/{of_set}/one":{{}}}}}}'}
+        manifest = builders.vm(name).manifest
+        metadata = {**manifest["metadata"], "annotations": annotations}
+        server.store("/apis/kubevirt.io/v1/virtualmachines", {**manifest, "metadata": metadata})
     return server
 
 
@@ -69,3 +72,34 @@ def test_nothing_is_read_where_no_policy_was_written() -> None:
     without: t.Any = replace(before, plan=replace(before.plan, expected=()))
     assert not with_latecomers(cluster.client(), without).without_rules
     assert not cluster.seen
+
+
+def test_target_of_a_rule_gets_nothing_and_is_not_read() -> None:
+    together = {"topology_key": "zone", "with": "late"}
+    before = written({"name": "one", "keep_together": together, "workloads": ["web"]})
+    after = with_latecomers(server().client(), before)
+    assert not after.without_rules
+    result = policies_result(after, "policy")["new_members"]
+    assert [x["name"] for x in result["expected"]] == ["late", "web"]
+    done, _skipped, _next = policy_entries(after, "policy", check=False, restores=False)
+    assert {x.code: x.objects for x in done}["expected"] == ("shop/web",)
+
+
+def test_pool_in_an_older_version_is_read() -> None:
+    cluster = ApiServer()
+    cluster.served = {"pool.kubevirt.io": ["v1alpha1"]}
+    older = {**objects.pool("late", "shop"), "apiVersion": "pool.kubevirt.io/v1alpha1"}
+    cluster.store("/apis/pool.kubevirt.io/v1alpha1/virtualmachinepools", older)
+    workloads = [{"kind": "VirtualMachinePool", "names": ["late"]}]
+    after = with_latecomers(cluster.client(), written({**RULE, "workloads": workloads}))
+    assert [ref.name for ref in after.without_rules] == ["late"]
+
+
+def test_binding_that_is_written_alone_is_named() -> None:
+    before = written()
+    binding = tuple(x for x in before.done if x.target.kind.endswith("Binding"))
+    done, _skipped, _next = policy_entries(
+        replace(before, done=binding), "policy", check=False, restores=False
+    )
+    names = {x.code: x.objects for x in done}["policy_written"]
+    assert names == (str(binding[0].target),)

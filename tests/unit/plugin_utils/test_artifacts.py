@@ -87,6 +87,17 @@ POLICY: dict[str, t.Any] = {
 }
 
 
+@pytest.mark.parametrize(("error", "is_there"), [("permission", True), ("finding", False)])
+def test_policy_of_refused_rules_is_no_artifact(error: str, is_there: bool) -> None:
+    """An administrator applies it where only the right is missing."""
+    entry = {"code": "none_written", "text": "rules: none was written", "objects": []}
+    outcome = {"done": [entry], "skipped": [], "next": []}
+    errors = [{"type": error, "message": "why", "object": ""}]
+    note = {**POLICY, "failed": True, "errors": errors, "outcome": outcome}
+    closed = job_stages.close(t.cast(t.Any, ClosedJob("apply", [note])))
+    assert ("placement_policy" in closed["ansible_stats"]["data"]) is is_there
+
+
 @pytest.mark.parametrize(
     ("role", "note", "artifact"),
     [
