@@ -253,7 +253,8 @@ declarations_yaml:
     - The rules as variables of the playbook C(virt.placement.apply), in YAML, a document for each rule set. Texts in
       which Ansible would evaluate a template have the tag C(!unsafe).
     - A rule set with a policy for new members has C(placement_apply_new_members), so that the playbook keeps its rules
-      in the policy.
+      in the policy. The option is for all rules of a set, so comments name rules of which RV(rules[].new_members)
+      differs.
   returned: if O(declarations=true)
   type: str
   sample: |

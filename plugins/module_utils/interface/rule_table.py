@@ -74,6 +74,7 @@ def declarations_yaml(rules: t.Sequence[Rule]) -> str:
             "placement_apply_rules": [rule["declaration"] for rule in printed],
         }
         lines += ["---", *variables_yaml(variables)]
+        lines += _other_coverage(rules_of_set)
         lines += [
             one_line(f"# left out, since {why}: {rule['name']} ({state_of(rule)})")
             for rule in rules_of_set
@@ -87,6 +88,20 @@ def _new_members(rules: t.Sequence[Rule]) -> dict[str, str]:
     covered = {rule.get("new_members") for rule in rules}
     how = next((x for x in ("policy", "warn") if x in covered), None)
     return {} if how is None else {"placement_apply_new_members": how}
+
+
+def _other_coverage(rules: t.Sequence[Rule]) -> list[str]:
+    """Comments about rules that the option, which is for all rules of a set, gives to new members or takes from them
+    unlike now."""
+    how = next(iter(_new_members(rules).values()), "none")
+    names: dict[str, list[str]] = {}
+    for rule in rules:
+        names.setdefault(rule.get("new_members", "none"), []).append(rule["name"])
+    return [
+        one_line(f"# new_members of these was {was}: {listed(names[was], NAMED)}")
+        for was in sorted(names)
+        if was != how
+    ]
 
 
 def _fault(rule: Rule) -> str | None:

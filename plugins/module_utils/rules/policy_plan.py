@@ -31,9 +31,10 @@ class PolicyPlan:
     """`manifests`: the policy and its binding, none where there is no policy: `why_none` says why, or no rule is for
     new members. `not_covered`: the rules that new members do not get, each with the reason. `covered`: those that they
     get; `named`: the workloads that get something by their name; `expected`: stand-ins of workloads that these rules
-    name and that do not exist, and `there` what the rules of the task choose without them. `removed`: rules that leave the policies of the set, or rest in them from now on;
-    `narrowed` those that stay in them for fewer workloads; `kept` those that workloads lose while labels in the policy
-    still choose new ones. `unread`: what could not be read, where these rules may be in a policy."""
+    name and that do not exist, and `there` what the rules of the task choose without them. `removed`: rules that leave
+    the policies of the set, or rest in them from now on; `narrowed` those that stay in them for fewer workloads; `kept`
+    those that workloads lose while labels in the policy still choose new ones. `unread`: what could not be read, where
+    these rules may be in a policy."""
 
     manifests: tuple[JSON, ...] = ()
     not_covered: t.Mapping[RuleId, Obstacle] = field(default_factory=dict)

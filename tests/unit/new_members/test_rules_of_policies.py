@@ -154,3 +154,23 @@ def test_declaration_of_workloads_with_other_options_is_theirs(read_rules: ReadP
     other = {**BY_LABELS, "run_on": {"topology.kubernetes.io/zone": "b"}, "workloads": ["db-2"]}
     (rule,) = read_rules(*policies(other))["rules"]
     assert rule["declaration"]["workloads"] == LABELS
+
+
+@pytest.mark.parametrize(
+    ("rule", "change", "comment"),
+    [
+        (EXPECTED, None, "# new_members of these was none: one\n"),
+        (
+            BY_LABELS,
+            set_at(0, "spec", "variables", value=[]),
+            "# new_members of these was unknown: one\n",
+        ),
+        (BY_LABELS, None, ""),
+    ],
+)
+def test_declarations_name_rules_that_new_members_get_otherwise(
+    read_rules: ReadPolicies, rule: t.Any, change: t.Any, comment: str
+) -> None:
+    text = read_rules(*policies(rule, change=change))["declarations_yaml"]
+    assert comment in text
+    assert ("# new_members" in text) == bool(comment)
