@@ -30,6 +30,7 @@ def rule(*workloads: dict[str, t.Any], **values: t.Any) -> dict[str, t.Any]:
         "preferred": False,
         "enforced": True,
         "violated": False,
+        "resting": any(x["resting"] for x in workloads),
         "since": "2026-03-02T21:14:09Z",
         "workloads": list(workloads),
         **values,
