@@ -274,7 +274,7 @@ def _end(
     begun = before.get("transitions") or before.get("changed")
     if not module.check_mode and (begun or result.get("changed")):
         step = UNFINISHED
-    elif of_change and not before and not api.counts.writes:
+    elif of_change and SERVER not in before and not api.counts.writes:
         step = NOTHING_WRITTEN
     elif len(causes) == len(errors) and all(isinstance(x, TRANSIENT_ERRORS) for x in causes):
         step = CLUSTER_AWAY
