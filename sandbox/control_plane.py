@@ -28,7 +28,7 @@ STAGES = Path(__file__).resolve().parent / "stages"
 MANAGED_NODE = "kwok.x-k8s.io/node"
 #: environment variable: directories of sandboxes are not removed at their end
 KEEP = "VIRT_PLACEMENT_SANDBOX_KEEP"
-_READY_TIMEOUT = 90.0
+_READY_TIMEOUT = 240.0
 _SERVICE_RANGE = "10.0.0.0/24"
 _POD_RANGE = "10.128.0.0/16"
 #: collections of the Go programs' heaps are rarer while they are small: less CPU while everything starts
