@@ -66,12 +66,9 @@ def run(module: AnsibleModule, api: ApiClient) -> dict[str, t.Any]:
     verdicts = judge(snapshot, details=details == "all", count_moves=moves_needed, **options)
     kept = kept_by_label(verdicts, snapshot)
     reader = snapshot.derived(DeclaredReader)
-    resting = resting_rules(filter(lambda x: selected.covers(x.ref), snapshot.workloads), reader)
-    coverage = _coverage(
-        filter(lambda x: selected.covers(x.ref), snapshot.workloads),
-        snapshot,
-        all_rules=question.workloads is None,
-    )
+    workloads = [x for x in snapshot.workloads if selected.covers(x.ref)]
+    resting = resting_rules(workloads, reader)
+    coverage = _coverage(workloads, snapshot, all_rules=question.workloads is None)
     new = [*_covered(coverage)]
     if any(coverage.values()):
         new += [f"unknown: {text}" for text in unreadable_texts(snapshot.policy_gaps)]

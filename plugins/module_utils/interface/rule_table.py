@@ -67,14 +67,15 @@ def declarations_yaml(rules: t.Sequence[Rule]) -> str:
     ):
         rules_of_set = list(group)
         printed = [rule for rule in rules_of_set if _fault(rule) is None]
+        how = _new_members(rules_of_set)
         variables = {
             "placement_apply_namespace": namespace,
             "placement_apply_rule_set": rule_set,
-            **_new_members(rules_of_set),
+            **({} if how == "none" else {"placement_apply_new_members": how}),
             "placement_apply_rules": [rule["declaration"] for rule in printed],
         }
         lines += ["---", *variables_yaml(variables)]
-        lines += _other_coverage(rules_of_set)
+        lines += _other_coverage(rules_of_set, how)
         lines += [
             one_line(f"# left out, since {why}: {rule['name']} ({state_of(rule)})")
             for rule in rules_of_set
@@ -83,17 +84,15 @@ def declarations_yaml(rules: t.Sequence[Rule]) -> str:
     return "".join(f"{line}\n" for line in lines)
 
 
-def _new_members(rules: t.Sequence[Rule]) -> dict[str, str]:
-    """Without the option the playbook takes its rules out of their policy."""
+def _new_members(rules: t.Sequence[Rule]) -> str:
+    """The option without which the playbook takes its rules out of their policy."""
     covered = {rule.get("new_members") for rule in rules}
-    how = next((x for x in ("policy", "warn") if x in covered), None)
-    return {} if how is None else {"placement_apply_new_members": how}
+    return next((x for x in ("policy", "warn") if x in covered), "none")
 
 
-def _other_coverage(rules: t.Sequence[Rule]) -> list[str]:
+def _other_coverage(rules: t.Sequence[Rule], how: str) -> list[str]:
     """Comments about rules that the option, which is for all rules of a set, gives to new members or takes from them
     unlike now."""
-    how = next(iter(_new_members(rules).values()), "none")
     names: dict[str, list[str]] = {}
     for rule in rules:
         names.setdefault(rule.get("new_members", "none"), []).append(rule["name"])

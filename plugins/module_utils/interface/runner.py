@@ -268,18 +268,24 @@ def _end(
             cluster["uid"] = api.under(api.deadline.within(LAST_QUESTION)).cluster_uid()
     _hide_tokens(module, api)
     _add_details(module, api, cluster)
-    before = module.params.get("step_state", {})
-    step = FAILED
-    # A step knows of the steps before it whether they hold the Lease; other writes of theirs were not counted here.
-    begun = before.get("transitions") or before.get("changed")
-    if not module.check_mode and (begun or result.get("changed")):
-        step = UNFINISHED
-    elif of_change and SERVER not in before and not api.counts.writes:
-        step = NOTHING_WRITTEN
-    elif len(causes) == len(errors) and all(isinstance(x, TRANSIENT_ERRORS) for x in causes):
-        step = CLUSTER_AWAY
+    away = len(causes) == len(errors) and all(isinstance(x, TRANSIENT_ERRORS) for x in causes)
+    step = _next_step(module, api, result, of_change=of_change, away=away)
     failure = {**_failure(errors, step, result), "cluster": cluster}
     module.fail_json(**{"changed": False, **result, **failure})
+
+
+def _next_step(
+    module: AnsibleModule, api: ApiClient, result: Result, *, of_change: bool, away: bool
+) -> Entry:
+    """What to do after a failure. A step of a run knows of the steps before it whether they hold the Lease; other
+    writes of theirs were not counted here."""
+    before = module.params.get("step_state", {})
+    begun = before.get("transitions") or before.get("changed") or result.get("changed")
+    if begun and not module.check_mode:
+        return UNFINISHED
+    if of_change and SERVER not in before and not api.counts.writes:
+        return NOTHING_WRITTEN
+    return CLUSTER_AWAY if away else FAILED
 
 
 def _has_answered(api: ApiClient, causes: t.Iterable[Exception]) -> bool:

@@ -12,7 +12,7 @@ from ..model.json_pointer import JSON
 from ..model.kinds import RULES
 from ..model.objects import Ref
 from ..model.obstacle import NO_POLICY, Obstacle
-from ..model.rule import Rule, WorkloadSelector
+from ..model.rule import Rule, RuleId, WorkloadSelector
 from ..model.snapshot import Snapshot
 from ..rules.plan import is_named
 from ..rules.policy_plan import NONE, POLICY, PolicyPlan, policy_path, policy_writes
@@ -39,10 +39,7 @@ def plan_policies(request: RulesRequest, snapshot: Snapshot) -> PolicyPlan:
     stored = [rule for rules in before.values() for rule in rules]
     after = _rules_after(request, stored, snapshot)
     only_removes = request.state != "present" or request.new_members == NONE
-    partly = {x.id for x in request.rules if request.state == "absent" and x.workloads}
-    same = [rule for rule in after if rule.id in partly and rule in stored]
-    by_labels = (rule for rule in same if any(x.labels is not None for x in rule.workloads))
-    kept = tuple(rule.id for rule in by_labels)
+    kept = _kept(request, after, stored)
     if request.new_members == NONE and after == stored:
         return PolicyPlan(kept=kept)
     mutates = request.new_members == POLICY
@@ -117,6 +114,15 @@ def _rules_after(request: RulesRequest, stored: t.Iterable[Rule], snapshot: Snap
         elif rule.id in after:
             after[rule.id] = replace(after[rule.id], enabled=False)
     return sorted(after.values(), key=lambda rule: rule.id)
+
+
+def _kept(
+    request: RulesRequest, after: t.Iterable[Rule], stored: t.Collection[Rule]
+) -> tuple[RuleId, ...]:
+    """The rules that workloads lose while labels in the policy still choose new ones."""
+    partly = {x.id for x in request.rules if request.state == "absent" and x.workloads}
+    same = (rule for rule in after if rule.id in partly and rule in stored)
+    return tuple(x.id for x in same if any(y.labels is not None for y in x.workloads))
 
 
 def _without(rule: Rule, gone: Rule | None, snapshot: Snapshot) -> Rule | None:

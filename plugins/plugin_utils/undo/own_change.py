@@ -7,7 +7,11 @@ from __future__ import annotations
 import typing as t
 from dataclasses import dataclass, replace
 
-from ansible_collections.virt.placement.plugins.module_utils.model.rendering import listed
+from ansible_collections.virt.placement.plugins.module_utils.model.rendering import (
+    AGAIN,
+    UNFINISHED,
+    listed,
+)
 from ansible_collections.virt.placement.plugins.plugin_utils.closing import (
     Closing,
     has_entry,
@@ -145,14 +149,11 @@ def _next_step(record: JobRecord, own: OwnChange, result: Result, outcome: str) 
         f" {options['rule_set']}"
     )
     if outcome == UNDONE and not of_undo(record).failures:
-        return "correct the cause, then launch the same job again: it writes the rules again"
+        return f"{AGAIN}: it writes the rules again"
     if own.only_policy:
-        return (
-            "correct the cause, then launch the same job again; to give new members the rules of before: a job with"
-            " these rules"
-        )
+        return f"{AGAIN}; to give new members the rules of before: a job with these rules"
     if own.kept:
-        return f"correct the cause, then launch the same job again: it continues; or launch {undo}"
+        return f"{UNFINISHED.text}; or launch {undo}"
     refused = {error["type"] for error in result.get("errors") or ()}
     if refused and refused <= {"input", "finding"}:  # the same undo would fail again
         return "look at the rules with the playbook rules, and write those of this rule set as they should be"
