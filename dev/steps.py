@@ -11,6 +11,7 @@ from xml.etree import ElementTree
 
 from dev.commands import CHECKOUT, Command, environment, print_now, run
 from dev.unit_matrix import REPORTS
+from tests.file_share import SHARE
 
 PYTHON = CHECKOUT / ".venv" / "bin" / "python"
 
@@ -80,7 +81,10 @@ def retry(result: Result) -> Result:
         if not str(argument).startswith("tests/")
     ]
     second_run = result.step._replace(
-        name=f"{name} again", title=f"alone: {', '.join(files)}", arguments=[*arguments, *files]
+        name=f"{name} again",
+        title=f"alone: {', '.join(files)}",
+        arguments=[*arguments, *files],
+        variables={**result.step.variables, SHARE: "1"},
     )
     again = run_step(second_run, labelled=True)
     seconds = result.seconds + again.seconds

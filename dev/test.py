@@ -2,8 +2,9 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Every suite, whatever fails: python -m dev.test [--only STEP,...].
 
-The summary names each test that failed. Its last line counts what passed and failed: each test of
-pytest, and each other step as one.
+On a machine with much slower processors than usual a share of the test files runs (dev/share.py), and the summary says
+what was left out: PLACEMENT_SHARE=1 runs all. The summary names each test that failed. Its last line counts what passed
+and failed: each test of pytest, and each other step as one.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from dev import real
+from dev import share as shares
 from dev.commands import CHECKOUT, end_with_us
 from dev.matrix import RELEASES
 from dev.releases import OLDEST, PAIRS
@@ -35,6 +37,7 @@ from dev.steps import (
 from dev.unit_matrix import REPORTS
 from sandbox.releases import UnknownRelease, find
 from sandbox.used_rights import DIRECTORY
+from tests.file_share import SHARE
 
 FAULTS = 12
 SEED = "1"
@@ -63,6 +66,9 @@ WITH_SANDBOX = (
 
 AT_ONCE = {WITH_UNIT_TESTS: 2, WITH_SANDBOX: 3}
 """Steps of each group that run at a time: two of WITH_SANDBOX leave a third of two cores idle."""
+
+WHOLE = ("sanity", "programs", "nodes", "molecule", "pairs", "real", "bench", "rights")
+"""Steps that a share of the test files does not make shorter, or that need what all tests did: they run with all."""
 
 MODULES = CHECKOUT / "tests" / "modules"
 MOVES = ("test_rollout*.py", "test_node_drain.py", "test_steering.py")
@@ -141,6 +147,9 @@ def main() -> int:
     os.environ.setdefault("PLACEMENT_SEED", SEED)
     os.environ[DIRECTORY] = str(RIGHTS)
     print(f"test: random cases are those of PLACEMENT_SEED={os.environ['PLACEMENT_SEED']}")
+    if not only:
+        os.environ[SHARE] = f"{shares.share():.3f}"
+        print(f"test: {_share():.1%} of the test files run ({SHARE}=1: all)", flush=True)
     shutil.rmtree(REPORTS, ignore_errors=True)
     REPORTS.mkdir(parents=True)
     started = time.monotonic()
@@ -149,18 +158,29 @@ def main() -> int:
         labelled = len(stage) > 1
         at_once = next((AT_ONCE[group] for group in AT_ONCE if stage[0] in group), 1)
         with ThreadPoolExecutor(at_once) as pool:
-            running = [pool.submit(_run, known[name], labelled) for name in stage]
+            running = [pool.submit(run_or_leave_out, known[name], labelled) for name in stage]
         done = [step.result() for step in running]
         results += [retry(result) for result in done] if labelled else done
     return _summary(results, time.monotonic() - started)
 
 
-def _run(step: Step, labelled: bool) -> Result:
-    """The result of a step; that of real nodes may be left out."""
-    if step.name == "real" and (reason := real.left_out()):
+def run_or_leave_out(step: Step, labelled: bool) -> Result:
+    """The result of a step, or why it was left out."""
+    if reason := left_out(step):
         print(f"\n== {step.name}: left out: {reason}", flush=True)
         return Result(step, 0, 0.0, left_out=reason)
     return run_step(step, labelled)
+
+
+def left_out(step: Step) -> str:
+    """Why a step does not run here, in one line; empty where it does."""
+    if step.name in WHOLE and _share() < 1:
+        return f"{_share():.1%} of the test files run here, and this step runs with all ({SHARE}=1)"
+    return real.left_out() if step.name == "real" else ""
+
+
+def _share() -> float:
+    return float(os.environ.get(SHARE) or 1)
 
 
 def stages(names: list[str]) -> list[list[str]]:
@@ -181,7 +201,8 @@ def _summary(results: list[Result], seconds: float) -> int:
     for result in results:
         total = Counts(*map(sum, zip(total, counts_of(result), strict=True)))
         print_line(result)
-    print(f"{words(total)} in {seconds:.0f} s", flush=True)
+    part = f", with {_share():.1%} of the test files" if _share() < 1 else ""
+    print(f"{words(total)} in {seconds:.0f} s{part}", flush=True)
     return 1 if any(result.status for result in results) else 0
 
 

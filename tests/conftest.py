@@ -86,7 +86,7 @@ def _sandbox_plugins() -> list[str]:
 _drop_inherited_clusters()
 _make_collections_importable()
 _use_own_programs()
-pytest_plugins = ["tests.processor_time", *_sandbox_plugins()]
+pytest_plugins = ["tests.processor_time", "tests.file_share", *_sandbox_plugins()]
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
