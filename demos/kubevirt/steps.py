@@ -11,7 +11,7 @@ import yaml
 
 from demos import board
 from demos.effort import Effort
-from demos.stage import Stage, Step, check, proves, rows, variables
+from demos.stage import Stage, Step, beyond, check, proves, rows, variables
 from sandbox import drain
 
 FOLDER = pathlib.Path(__file__).parent
@@ -31,6 +31,9 @@ AWAY = {"mssql2016": FAST, "varnish-cache": BESIDE, "blackbox": BESIDE}
 """While kni-worker is drained."""
 
 MAINTAINER = "maintainer-mover"
+POLICIES = "policies-writer"
+POLICIES_SINCE = 36
+"""The minor release of Kubernetes that has MutatingAdmissionPolicy as v1."""
 
 
 def create(stage: Stage, name: str) -> None:
@@ -244,6 +247,30 @@ def drain_the_only_fast_node_of_a_zone(stage: Stage) -> None:
         check(not seen["spec"].get("unschedulable"), f"{node} is cordoned at the end")
 
 
+@beyond
+def place_a_vm_that_is_created_later(stage: Stage) -> None:
+    """The rule is there before its VM: the API server writes it to the VM at its creation. Nothing is moved or written
+    afterwards. Kubernetes before 1.36 has no such policies, and the job says what to use."""
+    rules = variables(FOLDER, "reports_rules.yml")
+    if int(stage.sandbox.api.get("/version")["minor"].rstrip("+")) < POLICIES_SINCE:
+        stage.play_refused("apply", rules, "1.36", identity=POLICIES)
+        return
+    stage.play_twice("apply", rules, identity=POLICIES)
+    create(stage, "reports")
+    stage.until(
+        lambda: [node in FAST for node in board.nodes_of(stage.sandbox, NAMESPACE, "reports")],
+        [True],
+        "reports runs on a fast node",
+    )
+    mark = stage.sandbox.audit.mark()
+    result = stage.play("apply", rules, identity=POLICIES)
+    check(
+        result.rc == 0 and not result.changed,
+        "the next run of apply finds the VM as its rule wants it",
+    )
+    check(not stage.sandbox.audit.writes(since=mark), "apply wrote something")
+
+
 def _labels(stage: Stage, node: str) -> dict[str, str]:
     manifest = stage.sandbox.api.get(f"/api/v1/nodes/{node}")
     return t.cast("dict[str, str]", manifest["metadata"]["labels"])
@@ -263,4 +290,5 @@ STEPS: tuple[Step, ...] = (
     put_it_back_in_service,
     return_home,
     drain_the_only_fast_node_of_a_zone,
+    place_a_vm_that_is_created_later,
 )
