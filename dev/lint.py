@@ -1,6 +1,6 @@
 # Copyright (c) 2026, virt.placement contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""All linters, two at a time: python -m dev.lint."""
+"""All linters, two at a time, or some of them: python -m dev.lint [NAME...]."""
 
 from __future__ import annotations
 
@@ -10,6 +10,10 @@ from dev.commands import CHECKOUT, Command, end_with_us, finish, run_all
 
 # Through the link, so that mypy sees the package names that Ansible imports by.
 PLUGINS = "build/collections/ansible_collections/virt/placement/plugins"
+
+
+LOADS_ANSIBLE = ("ansible-lint", "antsibull-docs", "galaxy-importer")
+"""Linters that read each page or playbook by Ansible, and need most of the time."""
 
 
 def commands() -> list[Command]:
@@ -30,6 +34,13 @@ def commands() -> list[Command]:
     ]
 
 
-if __name__ == "__main__":
+def main(names: list[str]) -> int:
     end_with_us()
-    sys.exit(finish(run_all(commands())))
+    known = {command.name: command for command in commands()}
+    if unknown := sorted(set(names) - set(known)):
+        sys.exit(f"no linter {', '.join(unknown)}; there are {', '.join(known)}")
+    return finish(run_all([known[name] for name in names or known]))
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -20,6 +20,7 @@ from pathlib import Path
 from dev import real
 from dev import share as shares
 from dev.commands import CHECKOUT, end_with_us
+from dev.lint import LOADS_ANSIBLE, commands
 from dev.matrix import RELEASES
 from dev.releases import OLDEST, PAIRS
 from dev.steps import (
@@ -48,7 +49,16 @@ RIGHTS = REPORTS / "rights"
 """Where each sandbox records which rights were used."""
 
 
-WITH_UNIT_TESTS = ("unit", "sanity", "lint", "programs", "nodes", "molecule", "sandbox")
+WITH_UNIT_TESTS = (
+    "unit",
+    "sanity",
+    "ansible-lint",
+    "lint",
+    "programs",
+    "nodes",
+    "molecule",
+    "sandbox",
+)
 """The unit tests, and what takes as long as they do. The programs of other pairs, and of real nodes, are built before
 what needs them."""
 
@@ -67,7 +77,17 @@ WITH_SANDBOX = (
 AT_ONCE = {WITH_UNIT_TESTS: 2, WITH_SANDBOX: 3}
 """Steps of each group that run at a time: two of WITH_SANDBOX leave a third of two cores idle."""
 
-WHOLE = ("sanity", "programs", "nodes", "molecule", "pairs", "real", "bench", "rights")
+WHOLE = (
+    "sanity",
+    "ansible-lint",
+    "programs",
+    "nodes",
+    "molecule",
+    "pairs",
+    "real",
+    "bench",
+    "rights",
+)
 """Steps that a share of the test files does not make shorter, or that need what all tests did: they run with all."""
 
 MODULES = CHECKOUT / "tests" / "modules"
@@ -90,8 +110,15 @@ def steps() -> list[Step]:
     files = {path.relative_to(CHECKOUT) for path in MODULES.glob("test_*.py")}
     moves = {file for file in files if any(file.match(pattern) for pattern in MOVES)}
     sanity = [f"--core={release.core}" for release in (RELEASES[0], RELEASES[-1])]
+    lint: list[str | Path] = [PYTHON, "-m", "dev.lint"]
+    linters = [command.name for command in commands()]
     return [
-        Step("lint", "all linters", [PYTHON, "-m", "dev.lint"]),
+        Step(
+            "lint",
+            "linters of text",
+            [*lint, *(name for name in linters if name not in LOADS_ANSIBLE)],
+        ),
+        Step("ansible-lint", "linters that load Ansible", [*lint, *LOADS_ANSIBLE]),
         Step(
             "sanity",
             "ansible-test sanity on the oldest and newest ansible-core, no ignore file; pylint on the newest",
