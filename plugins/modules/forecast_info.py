@@ -151,12 +151,21 @@ worsened_by_rules:
   sample: true
 policy_digest:
   description:
-    - Digest of the policy that these rules make for workloads that are created later, with the rules that other tasks
-      have put into it. Empty where there is none, and with O(new_members=none) where these rules are in none. An
-      approved forecast is not accepted for another one.
+    - Digest of the policy for workloads that are created later as it would be after the task, with the rules that
+      other tasks have put into it. One that would be deleted has a digest, too.
+    - Empty where there is none, and with O(new_members=none) where the policy would stay as it is.
+    - An approved forecast is not accepted for another policy.
   returned: success
   type: str
   sample: ""
+policy_rules_removed:
+  description:
+    - Rules that would leave this policy, by O(prune), O(state) or O(new_members), or rest in it.
+    - An approved forecast is not accepted for others.
+  returned: success
+  type: list
+  elements: str
+  sample: []
 instances_to_schedule:
   description: How many instances need a node. Those of them that are pending now are included.
   returned: success

@@ -72,6 +72,7 @@ def run(module: AnsibleModule, api: ApiClient) -> dict[str, t.Any]:
         **_forecast_as_json(result),
         "worsened_by_rules": _worsened_by_rules(question, result, without_rules),
         "policy_digest": question.policies.digest or "",
+        "policy_rules_removed": [rule.name for rule in question.policies.removed],
         **question.findings_as_json(module.warn, (*result.findings, *stuck)),
         **outcome([_entry(question, result)]),
     }
@@ -247,7 +248,8 @@ def _question(
     plan, policies = None, NO_POLICIES
     if rules is not None:
         checked = replace(rules, faults=(*faults, *rules.faults))
-        if checked.new_members != NONE:
+        # A task without the option takes its rules out of their policy. Drills are about nothing of it.
+        if checked.new_members != NONE or not request.domains_of:
             before, checked = with_policy_plan(api, before, checked)
             policies = checked.policies
         before, plan = plan_with_instance_types(api, before, checked, extra_findings)

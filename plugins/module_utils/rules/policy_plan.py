@@ -57,8 +57,9 @@ class PolicyPlan:
 
     @property
     def digest(self) -> str | None:
-        """What an approval is about: of the policy and its binding. None where there is none."""
-        return digest(list(self.manifests), 32) if self.manifests else None
+        """What an approval is about: of the policy and its binding as the task leaves them. None where there is none,
+        and the task deletes none."""
+        return digest(list(self.manifests), 32) if self.manifests or self.writes else None
 
     @property
     def by_hand(self) -> str:

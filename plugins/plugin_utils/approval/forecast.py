@@ -53,6 +53,7 @@ def summary_of(result: Object, options: Object) -> dict[str, t.Any]:
         "methods": dict(Counter(str(move["method"]) for move in moves)),
         "moves_shown": [_words(move) for move in moves[:SHOWN]],
         "policy": result.get("policy_digest", ""),
+        "policy_rules_removed": list(result.get("policy_rules_removed", ())),
         "rules": hashlib.sha256(decided.encode()).hexdigest(),
         "limits": _limits(options),
         "cluster": result["cluster"]["uid"],
@@ -133,6 +134,7 @@ def _is_summary(value: t.Any) -> bool:
         value.get("forecast") in FORECASTS
         and all(isinstance(value.get(name), str) for name in ("rules", "cluster"))
         and all(isinstance(number, int) for number in numbers)
+        and isinstance(value.get("policy_rules_removed", []), (list, tuple))
     )
 
 
@@ -145,10 +147,17 @@ def _worse(approved: Object, now: Object) -> t.Iterator[str]:
             yield f"{name} is {json.dumps(value)} now, and {before} in the approved forecast."
     if approved["rules"] != now["rules"]:
         yield "The rules are not those of the approved forecast."
-    if approved.get("policy", "") != now["policy"]:
+    # Where it is empty, no policy would be written: a job before this one may have done so.
+    if now["policy"] and approved.get("policy", "") != now["policy"]:
         yield (
             "The policy for workloads that are created later would not be that of the approved forecast: rules of the"
             " same rule set have come into it or left it since."
+        )
+    known = approved.get("policy_rules_removed", ())
+    if more := [name for name in now["policy_rules_removed"] if name not in known]:
+        yield (
+            f"Rules {', '.join(more)} would leave the policy for workloads that are created later, and would not in"
+            " the approved forecast."
         )
     if FORECASTS.index(now["forecast"]) > FORECASTS.index(approved["forecast"]):
         reasons = "; ".join([*now["reasons"], *now["pending"]][:3])

@@ -177,6 +177,16 @@ def test_digest_is_that_of_the_policy_with_the_rules_of_other_tasks() -> None:
     assert PolicyPlan().digest is None
 
 
+def test_digest_is_of_the_policy_as_the_task_leaves_it() -> None:
+    both = planned(ONE, TWO)
+    left = planned(ONE, present=both, new_members="none")
+    assert left.digest == planned(TWO).digest
+    assert planned(TWO, present=both, prune=True).digest == left.digest
+    deleted = planned(ONE, TWO, present=both, new_members="none")
+    assert deleted.digest not in (None, both.digest, left.digest)
+    assert planned(ONE, present=left, new_members="none").digest is None  # nothing changes
+
+
 def test_policy_that_is_as_wanted_is_not_written() -> None:
     assert written(planned(ONE, present=planned(ONE))) == []
     other = planned({**ONE, "run_on": {ZONE: "b"}}, present=planned(ONE))

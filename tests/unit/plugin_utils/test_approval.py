@@ -89,6 +89,21 @@ def test_approval_is_for_one_policy() -> None:
     assert same == []
 
 
+def test_approval_covers_no_other_rule_that_leaves_the_policy() -> None:
+    """By prune the policy is the same, whichever other rules it loses."""
+    more = {"policy_digest": "a", "policy_rules_removed": ["one", "two"]}
+    fewer = {**more, "policy_rules_removed": ["two"]}
+    (fault,) = faults(published(**fewer), **more)
+    assert fault.startswith("Rules one would leave the policy")
+    assert faults(published(**more), **fewer) == []
+
+
+def test_approval_covers_the_next_job_after_one_that_deleted_the_policy() -> None:
+    assert faults(published(policy_digest="a"), policy_digest="") == []
+    (fault,) = faults(published(policy_digest=""), policy_digest="a")
+    assert fault.startswith("The policy for workloads")
+
+
 def test_forecast_that_no_approval_can_cover_is_not_published_and_says_so() -> None:
     """It was published, approved, and refused after the approval."""
     unread = {"cluster": {"api": "https://prod.example:6443", "uid": None}}
@@ -256,6 +271,7 @@ def test_text_in_place_of_what_was_published_is_named() -> None:
         {"rules": None},
         {"methods": None},
         {"methods": {"restart": "1"}},
+        {"policy_rules_removed": 1},
     ],
 )
 def test_damaged_forecast_is_named(entry: t.Any) -> None:
