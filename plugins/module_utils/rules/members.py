@@ -60,7 +60,8 @@ class Resolved:
 
 
 def resolve(rule: Rule, view: ClusterView, faults: list[InputError], advice: str = "") -> Resolved:
-    """The rule with its workloads and targets; what cannot be found is added to `faults`, with the `advice`."""
+    """The rule with its workloads, in an order that does not depend on how they are named, and its targets; what cannot
+    be found is added to `faults`, with the `advice`."""
     groups = [
         _members(reference, view, f"{rule.where}, workloads[{index}]", faults, advice)
         for index, reference in enumerate(rule.workloads)
@@ -74,7 +75,8 @@ def resolve(rule: Rule, view: ClusterView, faults: list[InputError], advice: str
     labels = groups[0].labels if groups else None
     if any(group.labels != labels for group in groups):
         labels = None  # those that choose all of them
-    return Resolved(rule, Members(tuple(workloads.values()), labels), tuple(targets))
+    in_order = tuple(workloads[ref] for ref in sorted(workloads))
+    return Resolved(rule, Members(in_order, labels), tuple(targets))
 
 
 def targets_of(rule: Rule) -> list[tuple[str, Target]]:
@@ -228,7 +230,7 @@ class GroupSelectorBuilder:
 
 
 def _in(key: str, values: t.Iterable[str]) -> Expression:
-    return {"key": key, "operator": "In", "values": list(dict.fromkeys(values))}
+    return {"key": key, "operator": "In", "values": sorted({*values})}
 
 
 def _from_labels(labels: Labels) -> tuple[Expression, ...]:

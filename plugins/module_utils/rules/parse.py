@@ -142,6 +142,8 @@ def _topology_key(reader: InputReader, name: JSON, context: Context) -> str | No
 
 
 def _nodes(reader: InputReader, value: JSON, context: Context) -> Nodes | None:
+    """Keys and values in one order, whichever they are declared in: it has no meaning, and terms, annotations and
+    policies that are compared have it."""
     if not isinstance(value, dict):
         reader.error(f"must be a map of topology keys to values of nodes, not {shown(value)}")
         return None
@@ -159,7 +161,7 @@ def _nodes(reader: InputReader, value: JSON, context: Context) -> Nodes | None:
         if key in nodes:
             inner.error(f"is the key {key}, which is also given under another name")
         nodes[key] = values
-    return tuple(nodes.items()) if len(reader.errors) == before else None
+    return tuple(sorted(nodes.items())) if len(reader.errors) == before else None
 
 
 def _node_values(reader: InputReader, value: JSON) -> tuple[str, ...] | None:
@@ -169,7 +171,7 @@ def _node_values(reader: InputReader, value: JSON) -> tuple[str, ...] | None:
     values = value if isinstance(value, list) else [value]
     parsed = [label_value(reader, item) for item in values]
     kept = [item for item in parsed if item is not None]
-    return tuple(dict.fromkeys(kept)) if len(kept) == len(parsed) else None
+    return tuple(sorted({*kept})) if len(kept) == len(parsed) else None
 
 
 _Read = t.Callable[[InputReader, JSON, str], "Target | None"]

@@ -32,6 +32,7 @@ from ansible_collections.virt.placement.plugins.module_utils.new_members.stored 
     rules_of_policy,
     rules_text,
 )
+from ansible_collections.virt.placement.plugins.module_utils.rules.plan import plan_rules
 from ansible_collections.virt.placement.plugins.module_utils.rules.policy_plan import (
     PolicyPlan,
     WrittenPolicies,
@@ -359,6 +360,50 @@ def test_key_order_of_labels_is_no_change() -> None:
     rule = {"keep_apart": apart, "workloads": [chosen]}
     again = json.loads(json.dumps(rule, sort_keys=True))
     assert written(planned({"name": "x", **again}, present=planned({"name": "x", **rule}))) == []
+
+
+NODES = {ZONE: ["a", "c", "b"], "example.com/licensed": ["yes"]}
+PERMUTED = {"example.com/licensed": "yes", ZONE: ["b", "c", "a"]}
+
+
+@pytest.mark.parametrize("rule_type", ["run_on", "avoid"])
+def test_order_of_node_labels_and_values_is_no_change(rule_type: str) -> None:
+    """Each run of the other declaration wrote the policy, and the annotation of each workload."""
+    for more in ({}, {"preferred": True}):
+        one, other = (
+            {"name": "x", rule_type: nodes, "workloads": ["a"], **more}
+            for nodes in (NODES, PERMUTED)
+        )
+        assert planned(one).manifests == planned(other).manifests
+        assert written(planned(other, present=planned(one))) == []
+        vm = builders.vm("a")
+        write, same = (
+            plan_rules(builders.snapshot(vm), builders.request(x)).workloads[0].merged.write
+            for x in (one, other)
+        )
+        assert write == same
+
+
+@pytest.mark.parametrize("kind", ["VirtualMachine", "Deployment"])
+def test_order_of_names_is_no_change(kind: str) -> None:
+    one, other = (
+        {"name": "x", "keep_together": ZONE, "label": {"team": "x"}, "workloads": workloads}
+        for workloads in (
+            [{"kind": kind, "names": ["a", "b"]}, {"labels": {"app": "x"}}],
+            [{"labels": {"app": "x"}}, {"kind": kind, "name": "b"}, {"kind": kind, "name": "a"}],
+        )
+    )
+    assert planned(one).covered
+    assert written(planned(other, present=planned(one))) == []
+
+
+def test_order_of_names_is_no_change_of_terms_that_list_them() -> None:
+    one, other = (
+        planned({"name": "x", "keep_together": ZONE, "workloads": names})
+        for names in (["a", "b"], ["b", "a"])
+    )
+    assert one.covered
+    assert one.manifests == other.manifests
 
 
 def test_names_of_covered_rules_may_not_exist_yet() -> None:

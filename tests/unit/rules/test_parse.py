@@ -50,7 +50,7 @@ def _faults(rule: t.Any) -> list[str]:
     [
         (
             {"run_on": {"zone": "a", "x.io/y": ["b", "b", 3]}},
-            RunOn(((ZONE, ("a",)), ("x.io/y", ("b", "3")))),
+            RunOn(((ZONE, ("a",)), ("x.io/y", ("3", "b")))),
         ),
         ({"avoid": {"performance": "high"}}, Avoid((("performance", ("high",)),))),
         ({"keep_apart": {"topology_key": "zone"}}, KeepApart(ZONE)),
