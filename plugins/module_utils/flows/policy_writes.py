@@ -19,11 +19,12 @@ from ..cluster.served_versions import ServedVersions
 from ..kinds.registry import KINDS
 from ..model.admission_policy import policy_from_manifest
 from ..model.findings import InputError, InvalidInput, TaskError
-from ..model.kinds import RULES
 from ..model.objects import Ref
 from ..model.obstacle import NO_RIGHT, Obstacle
 from ..model.rendering import listed
+from ..model.snapshot import Workload
 from ..model.write import Write
+from ..rules.ownership import UnreadableAnnotation, read_ownership
 from ..rules.policy_plan import (
     PolicyPlan,
     WrittenPolicies,
@@ -66,8 +67,6 @@ def with_latecomers(api: ApiClient, written: WrittenPolicies) -> WrittenPolicies
     if not written.done:
         return written
     expected = written.plan.expected_refs & written.plan.named
-    # A policy of another rule set may have written its own.
-    of_set = {f'"{rule.namespace}/{rule.rule_set}/' for rule in written.plan.covered}
     read, served = functools.partial(list_all, api, metadata_only=True), ServedVersions(api)
     found: set[Ref] = set()
     with contextlib.suppress(ApiError):
@@ -76,10 +75,19 @@ def with_latecomers(api: ApiClient, written: WrittenPolicies) -> WrittenPolicies
             path = kind.path(namespace, "").rstrip("/")
             for item in served.read(path, read, kind.older_versions).items:
                 metadata = item["metadata"]
-                text = (metadata.get("annotations") or {}).get(RULES, "")
-                if not any(x in text for x in of_set):
-                    found.add(Ref(name, namespace, metadata["name"]))
+                ref = Ref(name, namespace, metadata["name"])
+                if not _has_rules(Workload(ref, metadata.get("uid", ""), item), written.plan):
+                    found.add(ref)
     return replace(written, without_rules=expected & found)
+
+
+def _has_rules(workload: Workload, plan: PolicyPlan) -> bool:
+    """Whether it has rules of the policy, not only those of another rule set, or of the VM that it is a clone of."""
+    try:
+        ownership = read_ownership(workload)
+    except UnreadableAnnotation:
+        return False
+    return ownership.uid == workload.uid and not plan.covered.isdisjoint(ownership.rules)
 
 
 def _refused(plan: PolicyPlan, what: str) -> Obstacle:

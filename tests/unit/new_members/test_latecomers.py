@@ -15,7 +15,13 @@ from ansible_collections.virt.placement.plugins.module_utils.flows.rule_policies
     policy_entries,
 )
 from ansible_collections.virt.placement.plugins.module_utils.model.kinds import RULES
+from ansible_collections.virt.placement.plugins.module_utils.model.rule import RuleId
 from ansible_collections.virt.placement.plugins.module_utils.new_members.plan import plan_policies
+from ansible_collections.virt.placement.plugins.module_utils.rules.ownership import (
+    BY_NAME,
+    OwnedRule,
+    Ownership,
+)
 from ansible_collections.virt.placement.plugins.module_utils.rules.policy_plan import (
     WrittenPolicies,
 )
@@ -23,7 +29,8 @@ from sandbox import objects
 from tests.support.api_server import ApiServer
 from tests.unit.rules import builders
 
-RULE = {"name": "one", "run_on": {"zone": "a"}, "workloads": ["late", "ruled", "never"]}
+NAMES = ["late", "ruled", "clone", "damaged", "never"]
+RULE = {"name": "one", "run_on": {"zone": "a"}, "workloads": NAMES}
 LIST = "/apis/kubevirt.io/v1/namespaces/shop/virtualmachines"
 
 
@@ -34,12 +41,20 @@ def written(rule: dict[str, t.Any] = RULE) -> WrittenPolicies:
 
 
 def server() -> ApiServer:
-    """`late` was created before the policy was in force, though after that of another rule set, `ruled` after both."""
+    """`late` was created before the policy was in force, though after that of another rule set, `ruled` after both.
+    `clone` has the annotation of `ruled`, and `damaged` one that nobody can read."""
     server = ApiServer()
-    for name, of_set in (("late", "other"), ("ruled", "default")):
-        annotations = {RULES: f'{{"rules":{{"shop/{of_set}/one":{{}}}}}}'}
+    for name, of_set, by in (
+        ("late", "other", "late"),
+        ("ruled", "default", "ruled"),
+        ("clone", "default", "ruled"),
+        ("damaged", "default", ""),
+    ):
+        rule = RuleId("shop", of_set, "one")
+        owned = OwnedRule(declared='{"run_on":{"zone":"a"}}')
+        text = Ownership(f"{BY_NAME}{by}", {rule: owned}).text() if by else '"shop/default/one"'
         manifest = builders.vm(name).manifest
-        metadata = {**manifest["metadata"], "annotations": annotations}
+        metadata = {**manifest["metadata"], "annotations": {RULES: text}}
         server.store("/apis/kubevirt.io/v1/virtualmachines", {**manifest, "metadata": metadata})
     return server
 
@@ -50,11 +65,13 @@ def test_vm_that_was_created_before_its_policy_is_not_called_expected() -> None:
     (request,) = cluster.seen
     assert request.path == LIST
     result = policies_result(after, "policy")["new_members"]
-    assert [x["name"] for x in result["created_meanwhile"]] == ["late"]
+    assert [x["name"] for x in result["created_meanwhile"]] == [*("clone", "damaged", "late")]
     assert [x["name"] for x in result["expected"]] == ["never", "ruled"]
     done, skipped, following = policy_entries(after, "policy", check=False, restores=False)
     assert {x.code: x.objects for x in done}["expected"] == ("shop/never", "shop/ruled")
-    assert {x.code: x.objects for x in skipped} == {"created_meanwhile": ("shop/late",)}
+    assert {x.code: x.objects for x in skipped} == {
+        "created_meanwhile": ("shop/clone", "shop/damaged", "shop/late")
+    }
     assert [x.code for x in following] == ["created_meanwhile"]
 
 
