@@ -37,7 +37,7 @@ from ..repository.offline import (
 from ..repository.offline_rules import checked_without_manifests
 from ..repository.unfilled import certain, restored, with_unknown_labels
 from ..rules.parse import Parsed, read_rules
-from ..rules.policy_plan import NONE
+from ..rules.policy_plan import NONE, WrittenPolicies
 from ..view.label_input import assumed_node_labels, with_node_labels
 from .manifest_files import documents_in, documents_of
 from .rule_policies import policy_result
@@ -161,7 +161,7 @@ class _LintRequest:
         )
         if (why := plan.why_none) is not None:
             raise InvalidInput([InputError("new_members", f"{why}. {why.advice}".strip())])
-        return {"new_members": policy_result(plan)}
+        return {"new_members": policy_result(WrittenPolicies(plan))}
 
     def kinds(self) -> Counter[str]:
         """How many manifests of each kind are checked."""

@@ -62,15 +62,16 @@ def policies_result(written: WrittenPolicies, mode: str) -> dict[str, JSON]:
     plan = written.plan
     if mode == NONE and not plan.writes:
         return {}
-    expected = [ref._asdict() for ref in written.expected]
     meanwhile = [ref._asdict() for ref in sorted(written.without_rules)]
     there = [{"kind": x.kind, "namespace": x.namespace, **x.chosen_by} for x in plan.there]
-    more = {"expected": expected, "created_meanwhile": meanwhile, "workloads": there}
-    return {"new_members": policy_result(plan) | more}
+    return {
+        "new_members": policy_result(written) | {"created_meanwhile": meanwhile, "workloads": there}
+    }
 
 
-def policy_result(plan: PolicyPlan) -> dict[str, JSON]:
+def policy_result(written: WrittenPolicies) -> dict[str, JSON]:
     """The policy, and what it is about."""
+    plan = written.plan
     return {
         "manifests": list(plan.manifests),
         "covered": sorted(rule.name for rule in plan.covered),
@@ -78,7 +79,7 @@ def policy_result(plan: PolicyPlan) -> dict[str, JSON]:
             {"rule": rule.name, "code": why.code, "reason": str(why), "advice": why.advice}
             for rule, why in sorted(plan.not_covered.items())
         ],
-        "expected": [ref._asdict() for ref in sorted(plan.expected_refs)],
+        "expected": [ref._asdict() for ref in written.expected],
     }
 
 
