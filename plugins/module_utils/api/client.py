@@ -113,12 +113,13 @@ ANY_TYPE = "*/*"
 
 
 class Counts:
-    """The number of requests by verb, of retries among them, of writes that were or may have been made, and of bytes of
-    answers that were read."""
+    """The number of requests by verb, of retries among them, of writes that were sent, of those that were or may have
+    been made, and of bytes of answers that were read."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self.by_verb: Counter[str] = Counter()
+        self.writes_sent = 0
         self.writes = 0
         self.retries = 0
         self.bytes_read = 0
@@ -126,6 +127,7 @@ class Counts:
     def sent(self, request: ApiRequest, again: bool) -> None:
         with self._lock:
             self.by_verb[request.verb] += 1
+            self.writes_sent += request.writes
             self.retries += again
 
     def written(self, request: ApiRequest) -> None:

@@ -181,12 +181,11 @@ def _computing_bounded(
     limit (`moves/step`)."""
     if "step_state" in module.params:
         return contextlib.nullcontext()
-    written = ("create", "patch", "update", "delete")
     return computing_bounded(
         api.deadline,
         f"not done within {module.params['timeout']} s (timeout): the cluster was read, and evaluating it takes"
         " longer; name fewer namespaces or workloads, or raise timeout",
-        lambda _frame: not any(api.counts.by_verb[verb] for verb in written),
+        lambda _frame: not api.counts.writes_sent,
     )
 
 

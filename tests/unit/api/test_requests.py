@@ -7,6 +7,7 @@ from __future__ import annotations
 import json
 import socket
 import typing as t
+from unittest import mock
 
 import pytest
 import urllib3
@@ -21,6 +22,7 @@ from ansible_collections.virt.placement.plugins.module_utils.api.transport impor
     Session,
     Transport,
 )
+from ansible_collections.virt.placement.plugins.module_utils.interface import runner
 from tests.support.api_server import RESET, ApiServer, Clock, Reply, answer, status
 
 NODE = "/api/v1/nodes/w1"
@@ -78,6 +80,22 @@ def test_a_dry_run_and_a_delete_of_one_uid_are_sent_again(
         "kind": "DeleteOptions",
         "preconditions": {"uid": "u1"},
     }
+
+
+def test_task_may_be_ended_until_a_write_is_sent(server: ApiServer, api: ApiClient) -> None:
+    """Questions about rights and dry runs were taken for writes, so that computing after them had no limit."""
+    module = mock.Mock(params={"timeout": 9})
+    with mock.patch.object(runner, "computing_bounded") as bounded:
+        runner._computing_bounded(module, api)
+    *_deadline, may_end = bounded.call_args.args
+    server.plays(THERE, THERE, status(403, "Forbidden"))
+    api.create("/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", {})
+    api.create("/api/v1/nodes", {}, dry_run=True)
+    assert may_end(None)
+    with pytest.raises(errors.Forbidden):
+        api.patch(NODE, PATCH)
+    assert not may_end(None)
+    assert (api.counts.writes_sent, api.counts.writes) == (1, 0)
 
 
 @pytest.mark.parametrize("method", ["get", "patch"])
