@@ -35,8 +35,9 @@ options:
     elements: str
   topology:
     description:
-      - One topology domain, a map of one name of O(topology_keys) or one label key to its value.
-      - All nodes in it are selected.
+      - A map of one topology name, or one label key, to its value or to a list of values. O(topology_keys) adds names.
+      - All nodes in these topology domains are selected, in the order of the values. A drain refuses nodes of several
+        topology domains. O(state=in_service) takes them together.
     type: dict
   state:
     description:

@@ -29,7 +29,6 @@ from ansible_collections.virt.placement.plugins.plugin_utils.maintenance_plan im
     end_states,
     is_outside_of_window,
     maintenance_plan,
-    selection_errors,
     topology_values,
 )
 from ansible_collections.virt.placement.plugins.plugin_utils.registry import at
@@ -37,14 +36,25 @@ from ansible_collections.virt.placement.plugins.plugin_utils.registry import at
 REFUSALS = frozenset({"input", "finding", "permission"})
 """Types of errors with which a drain is refused before it begins."""
 
+SELECTION = (
+    "Give placement_maintenance_nodes, a list of names, or placement_maintenance_topology, a map of one topology name"
+    " to a value or a list of values, and not both."
+)
+
 UNDO = "To undo, launch it with placement_maintenance_state: in_service and without placement_maintenance_change_id."
 
 
 def check(job: Job) -> Result:
     """Read the nodes and check everything before the first write. The record has what the job knows."""
     options = job.record.asked
-    names = _names(job)
-    read = _reading(job, names)
+    topology = options["topology"]
+    if bool(options["nodes"]) == bool(topology) or len(topology) > 1:
+        raise JobFailed([SELECTION])
+    values = topology_values(options)  # a list without a value names no node
+    selected = (
+        {"topology": {next(iter(topology)): values}} if values else {"nodes": options["nodes"]}
+    )
+    read = _reading(job, selected)
     found = job.run("node_maintenance", read, check=True, may_fail=True, quiet=True)
     if job.added and found.get("failed"):  # the module names all that has changed
         job.run("node_maintenance", {**job.added, "state": "drained"}, check=True)
@@ -71,7 +81,7 @@ def check(job: Job) -> Result:
         "begun": options["state"] == "in_service"
         if plan.groups
         else not (returns_home(job) and is_outside_of_window(job)),
-        "missing": lines_of(found) if set(names) - states.keys() else [],
+        "missing": lines_of(found) if set(options["nodes"]) - states.keys() else [],
         "added": job.added,
         "unchanged": _unchanged(job, found),
     }
@@ -127,23 +137,9 @@ def _goes_on_without_some(job: Job, found: Result, plan: MaintenancePlan) -> boo
     return state == "in_service" or (state == "serviced" and continues)
 
 
-def _names(job: Job) -> list[str]:
-    options = job.record.asked
-    if errors := selection_errors(options, None):
-        raise JobFailed(errors)
-    if not options["topology"]:
-        return list(options["nodes"])
-    read = job.run("topology_info", {"topology_keys": options["topology_keys"]}, check=True)
-    domains = read["domains"].get(next(iter(options["topology"])), {})
-    if errors := selection_errors(options, domains):
-        raise JobFailed(errors)
-    return [name for value in topology_values(options) for name in domains[value]["nodes"]]
-
-
-def _reading(job: Job, names: t.Sequence[str]) -> Result:
+def _reading(job: Job, selected: Result) -> Result:
     """In check mode in_service reads the nodes and waits for nothing."""
-    keys = job.record.asked["topology_keys"]
-    return {"nodes": list(names), "state": "in_service", "topology_keys": keys}
+    return {**selected, "state": "in_service", "topology_keys": job.record.asked["topology_keys"]}
 
 
 def _drain_options(job: Job, group: t.Sequence[str]) -> Result:
@@ -263,7 +259,9 @@ def _deleted_meanwhile(job: Job, group: t.Sequence[str], drained: Result) -> lis
     if types != {"input"} or job.record.asked["state"] != "serviced":
         return []
     names = list(job.record.maintenance["states"])
-    read = job.run("node_maintenance", _reading(job, names), check=True, may_fail=True, quiet=True)
+    read = job.run(
+        "node_maintenance", _reading(job, {"nodes": names}), check=True, may_fail=True, quiet=True
+    )
     there = {node["name"] for node in read.get("nodes") or ()}
     return [name for name in group if name not in there] if there else []
 
@@ -303,7 +301,7 @@ def begin_work(job: Job) -> Result:
     """The tasks for other nodes of its group, and other jobs, may have taken long."""
     (name,) = job.arguments["nodes"]
     job.record.open = f"tasks for node {name}"
-    read = job.run("node_maintenance", _reading(job, [name]), check=True, quiet=True)
+    read = job.run("node_maintenance", _reading(job, {"nodes": [name]}), check=True, quiet=True)
     node = read["nodes"][0]
     if node["state"] != "drained" or not node["cordoned"]:
         raise JobFailed(

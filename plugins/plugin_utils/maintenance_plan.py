@@ -84,23 +84,6 @@ def _batches(names: t.Sequence[str], size: int) -> t.Iterator[tuple[str, ...]]:
         yield tuple(names[start : start + size])
 
 
-def selection_errors(options: Options, domains: t.Mapping[str, t.Any] | None) -> list[str]:
-    """What is wrong with the options nodes and topology. `domains`: the values of the topology name, once read."""
-    topology = options["topology"]
-    if bool(options["nodes"]) == bool(topology) or len(topology) > 1:
-        return [
-            "Give placement_maintenance_nodes, a list of names, or placement_maintenance_topology, a map of one"
-            " topology name to a value or a list of values, and not both."
-        ]
-    unknown = [value for value in topology_values(options) if value not in (domains or {})]
-    if domains is not None and unknown:
-        key = next(iter(topology))
-        return [
-            f"No node has {key} {', '.join(unknown)}. Known values: {', '.join(sorted(domains))}."
-        ]
-    return []
-
-
 def topology_values(options: Options) -> list[str]:
     values: t.Any = next(iter(options["topology"].values()), [])
     return [str(value) for value in (values if isinstance(values, (list, tuple)) else [values])]

@@ -444,7 +444,7 @@ def test_enter_and_exit_maintenance_mode(stage: Stage) -> None:
         ),
         (
             {"placement_maintenance_topology": {"zone": ["zone1", "zone9"]}},
-            "No node has zone zone9",
+            "no node has the label topology.kubernetes.io/zone=zone9",
         ),
         ({"placement_maintenance_nodes": ["w9"]}, "there is no node 'w9'"),
         (

@@ -41,12 +41,12 @@ State = t.Literal["cordoned", "drained", "in_service"]
 
 @dataclass(frozen=True, slots=True)
 class MaintenanceOptions:
-    """`nodes` are names; None where `label`, a key and its value, selects the nodes. `assume_in_service` are
+    """`nodes` are names; None where `labels`, each a key and its value, select the nodes. `assume_in_service` are
     names of nodes that check mode takes for in service, `serviced_later` of those that the same job drains later.
     `planned`: the options that a plan fixes, as they were given. `approved`: the plan that is carried out."""
 
     nodes: tuple[str, ...] | None
-    label: tuple[str, str]
+    labels: tuple[tuple[str, str], ...]
     state: State
     reason: str
     change_id: str
@@ -72,7 +72,7 @@ class MaintenanceOptions:
     def run_options(self) -> RunOptions:
         """Those of the run that drains. Disruption budgets limit it, and a failed move does not end it."""
         return RunOptions(
-            request=request_digest((self.state, *(self.nodes or ()), *self.label)),
+            request=request_digest((self.state, *(self.nodes or ()), *map("=".join, self.labels))),
             run_timeout=self.run_timeout,
             move_timeout=self.move_timeout,
             topology=self.topology,
@@ -86,7 +86,7 @@ def parse_options(
     errors: list[InputError] = []
     nodes = given["nodes"]
     names = InputReader("nodes", errors).texts(nodes) if nodes is not None else None
-    label = _label(given["topology"], topology, errors) if given["topology"] is not None else None
+    labels = _labels(given["topology"], topology, errors) if given["topology"] is not None else ()
     window: Window | None = None
     if given["window"]:
         from ..moves.window import parse_window
@@ -121,7 +121,7 @@ def parse_options(
         raise InvalidInput(errors)
     return MaintenanceOptions(
         nodes=tuple(dict.fromkeys(names)) if names is not None else None,
-        label=label or ("", ""),
+        labels=labels,
         state=given["state"],
         reason=given["reason"],
         change_id=given["change_id"],
@@ -164,23 +164,27 @@ def _delegation(given: JSON, errors: list[InputError]) -> Delegation:
     return Delegation.known(groups, selectors)
 
 
-def _label(
+def _labels(
     given: t.Mapping[str, JSON], topology: Topology, errors: list[InputError]
-) -> tuple[str, str] | None:
-    if len(given) != 1:
-        errors.append(
-            InputError("topology", f"must name one topology domain, such as zone: a, not {given}")
-        )
-        return None
-    ((name, value),) = given.items()
-    if not isinstance(value, str) or not value:
-        errors.append(InputError(f"topology.{name}", f"must be text, not {value!r}: quote it"))
-        return None
+) -> tuple[tuple[str, str], ...]:
+    """The label of each topology domain, in the order in which they are given."""
+    name, values = next(iter(given.items()), ("", []))
+    texts = values if isinstance(values, list) else [values]
+    if len(given) != 1 or not texts:
+        text = f"must have one topology name and its value or values, such as zone: a, not {given}"
+        errors.append(InputError("topology", text))
+        return ()
+    errors += [
+        InputError(f"topology.{name}", f"must be text, not {value!r}: quote it")
+        for value in texts
+        if not isinstance(value, str) or not value
+    ]
     try:
-        return topology.resolve(str(name)), value
+        key = topology.resolve(str(name))
     except UndeclaredKey as error:
         errors.append(InputError("topology", str(error)))
-        return None
+        return ()
+    return tuple((key, value) for value in dict.fromkeys(map(str, texts)))
 
 
 def missing_nodes(options: MaintenanceOptions, nodes: t.Iterable[Node]) -> list[InputError]:
@@ -201,12 +205,13 @@ def select(options: MaintenanceOptions, nodes: t.Sequence[Node]) -> tuple[Node, 
         by_name = {node.name: node for node in nodes}
         selected = [by_name[name] for name in options.nodes if name in by_name]
     else:
-        key, value = options.label
-        selected = [node for node in nodes if node.labels.get(key) == value]
-        if not selected:
+        selected = []
+        for key, value in options.labels:
             values = {node.labels[key] for node in nodes if key in node.labels}
-            known = f"; known values: {by_likeness(value, values)}" if values else ""
-            errors.append(InputError("topology", f"no node has the label {key}={value}{known}"))
+            selected += [node for node in nodes if node.labels.get(key) == value]
+            if value not in values:
+                known = f"; known values: {by_likeness(value, values)}" if values else ""
+                errors.append(InputError("topology", f"no node has the label {key}={value}{known}"))
     for node in selected:
         try:
             mark_of(node)

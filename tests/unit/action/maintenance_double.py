@@ -38,6 +38,14 @@ class ActionModule(ActionBase):  # type: ignore[misc]
         file = Path(task_vars["played_cluster"])
         cluster = json.loads(file.read_text())
         check = self._task.check_mode
+        if domains := args.get("topology"):
+            zones = [
+                x
+                for zone in domains["zone"]
+                for x in cluster["nodes"].values()
+                if x["zone"] == zone
+            ]
+            args = {**args, "nodes": [node["name"] for node in zones]}
         name = self._task.action.rpartition(".")[2]
         if name == "node_maintenance":
             name = args["state"]

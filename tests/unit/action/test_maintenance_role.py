@@ -378,6 +378,18 @@ def test_drains_are_checked_unless_a_node_is_still_cordoned(folder: Path, ours: 
     assert play.calls == [*checks, "drained w1", "in_service w1", "drained w3", "in_service w3"]
 
 
+def test_zones_are_taken_in_the_order_of_the_variable(folder: Path) -> None:
+    """The same reading selects the nodes and says what they are."""
+    use = {"nodes": [], "topology": {"zone": ["b", "a"]}, "return_home": "none"}
+    play = maintained(folder, [node("w1", "a"), node("w3", "b")], use)
+    assert not play.failed, play.output
+    assert play.calls[0] == "in_service check w3,w1"
+    assert [call for call in play.calls if call.startswith("in_service w")] == [
+        "in_service w3",
+        "in_service w1",
+    ]
+
+
 def test_drains_are_not_checked_where_a_node_is_in_maintenance(folder: Path) -> None:
     nodes = [node("w3", "b"), drained("w1", "a")]
     play = maintained(folder, nodes, {"return_home": "none"})

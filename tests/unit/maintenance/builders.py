@@ -11,7 +11,7 @@ from ansible_collections.virt.placement.plugins.module_utils.model.topology impo
 
 DRAIN_W1 = MaintenanceOptions(
     nodes=("w1",),
-    label=("", ""),
+    labels=(),
     state="drained",
     reason="",
     change_id="",

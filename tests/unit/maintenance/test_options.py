@@ -64,9 +64,14 @@ def error_of(**given: t.Any) -> str:
         ({"delegated_budgets": [""]}, "'' is neither the API group of an operator"),
         (
             {"nodes": None, "topology": {"zone": "a", "region": "x"}},
-            "must name one topology domain",
+            "must have one topology name and its value or values",
         ),
+        ({"nodes": None, "topology": {"zone": []}}, "must have one topology name"),
         ({"nodes": None, "topology": {"zone": True}}, "must be text"),
+        (
+            {"nodes": None, "topology": {"zone": ["a", ["b"]]}},
+            "topology.zone: must be text, not ['b']",
+        ),
         ({"nodes": None, "topology": {"zoen": "a"}}, "is not declared"),
         ({"vm_policy": ["migrat"]}, "vm_policy: 'migrat' is not a policy; did you mean 'migrate'?"),
         ({"vm_policy": ["stop", "refuse"]}, "vm_policy: 'refuse' must be alone"),
@@ -98,6 +103,11 @@ def test_topology_selects_its_nodes() -> None:
     assert [x.name for x in select(asked, NODES)] == ["w1", "w2"]
 
 
+def test_several_values_select_the_nodes_of_one_after_the_other() -> None:
+    asked = options(nodes=None, topology={"zone": ["b", "a", "b"]})
+    assert [x.name for x in select(asked, NODES)] == ["w3", "w1", "w2"]
+
+
 @pytest.mark.parametrize(
     ("given", "error"),
     [
@@ -106,6 +116,7 @@ def test_topology_selects_its_nodes() -> None:
             {"nodes": None, "topology": {"zone": "z"}},
             "no node has the label .*=z; known values: 'a",
         ),
+        ({"nodes": None, "topology": {"zone": ["a", "z"]}}, "no node has the label .*=z; known"),
     ],
 )
 def test_selection_of_nothing_is_an_error(given: dict[str, t.Any], error: str) -> None:

@@ -147,6 +147,19 @@ def test_job_that_is_refused_names_the_node_that_an_earlier_one_has_begun(state:
     assert "placement_maintenance_state: in_service" in undo
 
 
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"nodes": [], "topology": {}},
+        {"nodes": ["w1"], "topology": {"zone": "a"}},
+        {"nodes": [], "topology": {"zone": "a", "rack": "b"}},
+    ],
+)
+def test_selection_is_refused_before_anything_is_read(options: Result) -> None:
+    with pytest.raises(JobFailed, match=r"Give placement_maintenance_nodes, .* and not both"):
+        job_maintenance.check(t.cast(t.Any, Job(**options)))
+
+
 def test_job_that_has_read_no_node_does_not_answer_for_those_of_earlier_jobs() -> None:
     job = Job(failed("permission", changed=False), nodes=["w1"])
     with pytest.raises(JobFailed):

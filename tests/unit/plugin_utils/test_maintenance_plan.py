@@ -12,7 +12,6 @@ from ansible_collections.virt.placement.plugins.plugin_utils.maintenance_plan im
     drained_states,
     end_states,
     maintenance_plan,
-    selection_errors,
     topology_values,
 )
 
@@ -84,25 +83,6 @@ def test_node_that_was_uncordoned_is_in_maintenance_and_not_begun() -> None:
     plan = maintenance_plan([gone, node("w2", "a", BEGUN)], options)
     assert plan.uncordoned == ["w1"]
     assert [x["name"] for x in plan.begun] == ["w2"]
-
-
-@pytest.mark.parametrize(
-    ("options", "domains", "error"),
-    [
-        ({"nodes": [], "topology": {}}, None, "Give placement_maintenance_nodes"),
-        ({"nodes": ["w1"], "topology": {"zone": "a"}}, None, "and not both"),
-        ({"nodes": [], "topology": {"zone": "a", "rack": "b"}}, None, "one topology name"),
-        (
-            {"nodes": [], "topology": {"zone": ["a", 9]}},
-            {"b": {}, "a": {}},
-            "No node has zone 9. Known values: a, b.",
-        ),
-        ({"nodes": [], "topology": {"zone": "a"}}, {"a": {}}, ""),
-    ],
-)
-def test_selection_is_refused(options: t.Any, domains: t.Any, error: str) -> None:
-    errors = selection_errors(options, domains)
-    assert error in " ".join(errors) if error else errors == []
 
 
 def test_values_are_texts() -> None:
