@@ -54,7 +54,9 @@ def check(job: Job) -> Result:
     selected = (
         {"topology": {next(iter(topology)): values}} if values else {"nodes": options["nodes"]}
     )
-    read = _reading(job, selected)
+    read = _reading(
+        job, {**selected, "window": options["window"]} if options["window"] else selected
+    )
     found = job.run("node_maintenance", read, check=True, may_fail=True, quiet=True)
     if job.added and found.get("failed"):  # the module names all that has changed
         job.run("node_maintenance", {**job.added, "state": "drained"}, check=True)
@@ -80,7 +82,7 @@ def check(job: Job) -> Result:
         # an earlier job may have ended before it moved VMs home
         "begun": options["state"] == "in_service"
         if plan.groups
-        else not (returns_home(job) and is_outside_of_window(job)),
+        else not (returns_home(job) and is_outside_of_window(options)),
         "missing": lines_of(found) if set(options["nodes"]) - states.keys() else [],
         "added": job.added,
         "unchanged": _unchanged(job, found),

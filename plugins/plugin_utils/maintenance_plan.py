@@ -4,11 +4,11 @@
 
 from __future__ import annotations
 
+import datetime
 import typing as t
 from dataclasses import dataclass
 
-if t.TYPE_CHECKING:
-    from ansible_collections.virt.placement.plugins.plugin_utils.job import Job
+from ansible_collections.virt.placement.plugins.module_utils.moves.window import parse_window
 
 Node = dict[str, t.Any]
 Options = t.Mapping[str, t.Any]
@@ -100,12 +100,7 @@ def drained_states(nodes: t.Iterable[Node]) -> dict[str, str]:
     return {node["name"]: node["state"] if node["since"] else "not_begun" for node in nodes}
 
 
-def is_outside_of_window(job: Job) -> bool:
-    """A task without nodes tells it."""
-    options = job.record.asked
-    if not options["window"]:
-        return False
-    keys = options["topology_keys"]
-    asked = {"nodes": [], "state": "cordoned", "window": options["window"], "topology_keys": keys}
-    read = job.run("node_maintenance", asked, check=True)
-    return bool(read.get("stop_reason"))
+def is_outside_of_window(options: Options) -> bool:
+    """Whether no node may be begun now. A wrong window has been refused when the nodes were read."""
+    window, _faults = parse_window(options["window"])
+    return window is not None and datetime.datetime.now(datetime.timezone.utc) not in window

@@ -69,7 +69,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]
             result["room_for"] = None
         if name == "in_service":
             result |= put_in_service(nodes, args, check=check)
-        elif name in ("cordoned", "drained"):
+        elif name == "drained":
             result |= drain(nodes, cluster, args, check=check)
         result["nodes"] = [
             {

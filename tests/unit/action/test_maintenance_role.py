@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import datetime
 import json
 import typing as t
 from pathlib import Path
@@ -85,16 +86,21 @@ def maintained(
     verbosity: str = "-v",
     **task: t.Any,
 ) -> Played:
-    """The role, once for each of `uses`, with these variables without their prefix. `task`: keywords of the task
-    that includes it."""
+    """The role, once for each of `uses`, with these variables without their prefix; a window is open, or not. `task`:
+    keywords of the task that includes it."""
     file = folder / "cluster.json"
     by_name = {node["name"]: node for node in nodes}
     begun = {"nodes": by_name, "window_open": window_open, "room": room or {}}
     begun |= {"calls": [], "quiet": [], "gone": list(gone)}
     file.write_text(json.dumps(begun))
     tasks: list[Task] = []
+    now = datetime.datetime.now(datetime.timezone.utc)
+    hours = (-3, 3) if window_open else (3, 6)
+    ends = [f"{now + datetime.timedelta(hours=x):%H:%M}" for x in hours]
     for use in uses:
         variables = {"nodes": list(by_name), **use}
+        if "window" in use:
+            variables["window"] = dict(zip(("start", "end"), ends, strict=True))
         given = {f"placement_maintenance_{name}": value for name, value in variables.items()}
         role = {"name": "virt.placement.placement_maintenance", "rolespec_validate": False}
         names = {**given, "played_cluster": str(file)}
@@ -172,7 +178,8 @@ def test_gate_waits_for_the_node_that_an_earlier_job_has_begun(folder: Path) -> 
 
 @pytest.fixture
 def night() -> dict[str, t.Any]:
-    return {"change_id": "CHG1", "window": {"start": "22:00", "end": "04:00"}}
+    """Variables of a job with a window."""
+    return {"change_id": "CHG1", "window": {}}
 
 
 def test_node_outside_of_the_window_is_not_begun_in_the_artifact_and_fails_no_job(

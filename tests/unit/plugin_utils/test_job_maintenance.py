@@ -30,6 +30,7 @@ class Job:
         self.arguments: Result = {}
         self.added: Result = {}
         self.shown: list[str] = []
+        self.ran: list[Result] = []
         self._answers = list(answers)
 
     def show(self, lines: t.Iterable[str]) -> None:
@@ -44,6 +45,7 @@ class Job:
         may_fail: bool = False,
         **_: t.Any,
     ) -> Result:
+        self.ran.append(arguments)
         answer = self._answers.pop(0)
         if not check:
             self.record.note(module, answer)
@@ -158,6 +160,14 @@ def test_job_that_is_refused_names_the_node_that_an_earlier_one_has_begun(state:
 def test_selection_is_refused_before_anything_is_read(options: Result) -> None:
     with pytest.raises(JobFailed, match=r"Give placement_maintenance_nodes, .* and not both"):
         job_maintenance.check(t.cast(t.Any, Job(**options)))
+
+
+def test_nodes_are_read_with_the_window_which_the_module_checks() -> None:
+    window = {"start": "22", "end": "04:00"}
+    job = Job(failed("input", changed=False), nodes=["w1"], window=window)
+    with pytest.raises(JobFailed):
+        job_maintenance.check(t.cast(t.Any, job))
+    assert [arguments["window"] for arguments in job.ran] == [window]
 
 
 def test_job_that_has_read_no_node_does_not_answer_for_those_of_earlier_jobs() -> None:
