@@ -30,7 +30,6 @@ options:
       - begin_undo
       - drain
       - begin_work
-      - end_work
       - in_service
       - finish
       - report
@@ -46,10 +45,15 @@ options:
     elements: str
     default: []
   failures:
-    description: Lines with which the stage fails. If there are none, it does not fail.
+    description: Lines with which the stage fails. If there are none, it does not fail. The stage begin_work fails
+      with them if the node is not drained.
     type: list
     elements: str
     default: []
+  failed_task:
+    description: The task of a user that has failed, where this one only reports it with O(failures).
+    type: str
+    default: ""
   publish:
     description: Statistics to publish, as M(ansible.builtin.set_stats) does.
     type: dict
@@ -125,7 +129,6 @@ STAGES = [
     "begin_undo",
     "drain",
     "begin_work",
-    "end_work",
     "in_service",
     "finish",
     "report",
@@ -143,6 +146,7 @@ def main() -> None:
             nodes=texts,
             lines=texts,
             failures=texts,
+            failed_task={"type": "str", "default": ""},
             publish={"type": "dict"},
         ),
         supports_check_mode=True,

@@ -189,7 +189,7 @@ class Job:
         task = self._task.copy()
         task.action = name
         task.check_mode = check or self.check_mode
-        own = {"role", "stage", "nodes", "node", "lines", "failures", "publish"}
+        own = {"role", "stage", "nodes", "node", "lines", "failures", "failed_task", "publish"}
         shared = {key: value for key, value in self.arguments.items() if key not in own}
         task.args = {**shared, **self._defaults_of(name), **arguments}
         plugin = plugin_of(self._action, name, task)

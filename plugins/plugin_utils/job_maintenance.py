@@ -41,8 +41,6 @@ SELECTION = (
     " to a value or a list of values, and not both."
 )
 
-UNDO = "To undo, launch it with placement_maintenance_state: in_service and without placement_maintenance_change_id."
-
 
 def check(job: Job) -> Result:
     """Read the nodes and check everything before the first write. The record has what the job knows."""
@@ -300,39 +298,15 @@ def _found(drained: Result, group: t.Sequence[str], state: str) -> dict[str, str
 
 
 def begin_work(job: Job) -> Result:
-    """The tasks for other nodes of its group, and other jobs, may have taken long."""
+    """Whether the node may be worked on, in the words of the role."""
     (name,) = job.arguments["nodes"]
     job.record.open = f"tasks for node {name}"
     read = job.run("node_maintenance", _reading(job, {"nodes": [name]}), check=True, quiet=True)
     node = read["nodes"][0]
     if node["state"] != "drained" or not node["cordoned"]:
-        raise JobFailed(
-            [
-                f"Node {name} is not drained any more: another client has uncordoned it, or another job has put it"
-                " in service, or its Node object was replaced. No task was run for it. Launch this job again to drain"
-                f" it again. {UNDO}"
-            ]
-        )
-    job.show(
-        [f"node {name}: in maintenance. If this job ends here, launch it again to continue. {UNDO}"]
-    )
+        raise JobFailed(job.arguments["failures"])
+    job.show(job.arguments["lines"])
     return {}
-
-
-def end_work(job: Job) -> Result:
-    """After a task of the user that failed. Its error is above, and is not repeated, since it may have no_log."""
-    (name,) = job.arguments["nodes"]
-    known = job.record.maintenance
-    group = next(group for group in known["groups"] if name in group)
-    task = job.arguments["lines"][0]
-    job.record.open = ""
-    raise JobFailed(
-        [
-            f"The task {task} failed for node {name}.",
-            f"The cordon of {', '.join(group)} stays: launch this job again to continue. {UNDO}",
-        ],
-        f"{task} of node {name}",
-    )
 
 
 def in_service(job: Job) -> Result:

@@ -69,11 +69,12 @@ CHECKS: dict[str, t.Callable[[Job], Result]] = {
 
 
 def show(job: Job) -> Result:
-    """Lines that a role made of a result, and statistics to `publish`. The task fails with `failures`."""
+    """Lines that a role made of a result, and statistics to `publish`. The task fails with `failures`, or a
+    `failed_task` of the user has, which they name."""
     job.show(map(str, job.arguments.get("lines") or ()))
     errors = [str(line) for line in job.arguments.get("failures") or ()]
     if errors := [*errors, *at(f"verdict {job.role}", job).get("failures", ())]:
-        raise JobFailed(errors)
+        raise JobFailed(errors, str(job.arguments.get("failed_task", "")))
     data = job.arguments.get("publish")
     return statistics(data) if data else {}
 
@@ -121,7 +122,6 @@ STAGES: dict[str, t.Callable[[Job], Result]] = {
     "verify_applied": job_verify.verify_applied,
     "drain": job_maintenance.drain,
     "begin_work": job_maintenance.begin_work,
-    "end_work": job_maintenance.end_work,
     "in_service": job_maintenance.in_service,
     "finish": job_maintenance.finish,
     "report": job_report.report,
