@@ -7,58 +7,62 @@ A shared host may give a tenth of a processor. All suites would take half a day 
 
 from __future__ import annotations
 
-import os
+import argparse
 import time
 from concurrent.futures import ProcessPoolExecutor
-
-from tests.file_share import SHARE
 
 PROCESSORS = 2
 """What the suites keep busy."""
 
 USUAL_LOOPS = 20.0
-"""Loops in a second of one processor of the machines that the costs below were measured on."""
+"""Loops in a second of one processor of the machines on which the seconds below were measured."""
 
-SECONDS = 5.0
+SECONDS_OF_LOOPS = 5.0
 """How long the loops are counted: a shared processor's speed changes from second to second."""
 
-ENOUGH = 0.85
+SPEED_FOR_ALL = 0.85
 """The speed from which on all files run."""
 
-TIME = 3000
-"""Seconds that a share of the files may take on a slower machine, whose speed may halve meanwhile."""
+SECONDS_OF_A_SHARE = 3000
+"""Time that a share of the files may take on a slower machine, whose speed may halve meanwhile."""
 
-ALL = 6000
-"""Processor time of all suites, in seconds of a usual processor."""
+PROCESSOR_SECONDS = 5000
+"""Processor time of all test files, at the usual speed."""
 
-FIXED = 300
-"""The part of it that no share makes shorter: linters, the starts of control planes, the collection of tests."""
+FIXED_SECONDS = 300
+"""Processor time that no share makes shorter: linters, starts of control planes, collection of tests."""
 
-LEAST = 0.01
-"""At least one file of a suite runs, whatever its share."""
-
-
-def share() -> float:
-    """The share of test files, 1.0 for all: what PLACEMENT_SHARE says, or what this machine's speed allows."""
-    asked = os.environ.get(SHARE)
-    return float(asked) if asked else share_at(speed())
+SMALLEST = 0.01
+"""A share that is one file of most suites."""
 
 
-def share_at(speed: float) -> float:
-    """The share of test files that fits TIME where processors have this speed, 1.0 being the usual one."""
-    if speed >= ENOUGH:
+def share_for(speed: float) -> float:
+    """The share of test files for processors of this speed, of which 1.0 is the usual one."""
+    if speed >= SPEED_FOR_ALL:
         return 1.0
-    return max((TIME * PROCESSORS * speed - FIXED) / (ALL - FIXED), LEAST)
+    seconds = SECONDS_OF_A_SHARE * PROCESSORS * speed - FIXED_SECONDS
+    return round(max(seconds / PROCESSOR_SECONDS, SMALLEST), 3)
 
 
-def speed() -> float:
+def share_of(text: str) -> float:
+    """The share that an option names: more than 0, at most 1."""
+    try:
+        share = float(text)
+    except ValueError:
+        share = 0.0
+    if not 0 < share <= 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is no share: 0.1 is a tenth, 1 is all")
+    return share
+
+
+def measure_speed() -> float:
     """The speed of a processor while PROCESSORS of them compute: 1.0 is the usual one."""
     with ProcessPoolExecutor(PROCESSORS) as pool:
-        loops = sum(pool.map(_loops, [SECONDS] * PROCESSORS))
-    return loops / SECONDS / PROCESSORS / USUAL_LOOPS
+        loops = sum(pool.map(_count_loops, [SECONDS_OF_LOOPS] * PROCESSORS))
+    return loops / SECONDS_OF_LOOPS / PROCESSORS / USUAL_LOOPS
 
 
-def _loops(seconds: float) -> int:
+def _count_loops(seconds: float) -> int:
     end = time.monotonic() + seconds
     loops = 0
     while time.monotonic() < end:

@@ -1,15 +1,16 @@
 # Copyright (c) 2026, virt.placement contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Every suite, whatever fails: python -m dev.test [--only STEP,...].
+"""Every suite, whatever fails: python -m dev.test [--only STEP,...] [--share 0.1].
 
-On a machine with much slower processors than usual a share of the test files runs (dev/share.py), and the summary says
-what was left out: PLACEMENT_SHARE=1 runs all. The summary names each test that failed. Its last line counts what passed
-and failed: each test of pytest, and each other step as one.
+On a machine with much slower processors than usual a share of the test files runs (dev/share.py), and the summary names
+each step that was left out: --share 1 runs all. The summary names each test that failed. Its last line counts what
+passed and failed: each test of pytest, and each other step as one.
 """
 
 from __future__ import annotations
 
 import argparse
+import math
 import os
 import shutil
 import sys
@@ -18,11 +19,11 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from dev import real
-from dev import share as shares
-from dev.commands import CHECKOUT, end_with_us
+from dev.commands import CHECKOUT, Command, end_with_us, run
 from dev.lint import LOADS_ANSIBLE, commands
 from dev.matrix import RELEASES
 from dev.releases import OLDEST, PAIRS
+from dev.share import measure_speed, share_for, share_of
 from dev.steps import (
     PYTHON,
     Counts,
@@ -38,7 +39,7 @@ from dev.steps import (
 from dev.unit_matrix import REPORTS
 from sandbox.releases import UnknownRelease, find
 from sandbox.used_rights import DIRECTORY
-from tests.file_share import SHARE
+from tests.file_share import DRAW, SHARE
 
 FAULTS = 12
 SEED = "1"
@@ -77,7 +78,7 @@ WITH_SANDBOX = (
 AT_ONCE = {WITH_UNIT_TESTS: 2, WITH_SANDBOX: 3}
 """Steps of each group that run at a time: two of WITH_SANDBOX leave a third of two cores idle."""
 
-WHOLE = (
+ONLY_WITH_ALL_FILES = (
     "sanity",
     "ansible-lint",
     "programs",
@@ -88,7 +89,7 @@ WHOLE = (
     "bench",
     "rights",
 )
-"""Steps that a share of the test files does not make shorter, or that need what all tests did: they run with all."""
+"""Steps that a share of the test files does not make shorter, or that need what all tests did."""
 
 MODULES = CHECKOUT / "tests" / "modules"
 MOVES = ("test_rollout*.py", "test_node_drain.py", "test_steering.py")
@@ -110,12 +111,13 @@ def steps() -> list[Step]:
     files = {path.relative_to(CHECKOUT) for path in MODULES.glob("test_*.py")}
     moves = {file for file in files if any(file.match(pattern) for pattern in MOVES)}
     sanity = [f"--core={release.core}" for release in (RELEASES[0], RELEASES[-1])]
+    faults = math.ceil(FAULTS * _share())
     lint: list[str | Path] = [PYTHON, "-m", "dev.lint"]
     linters = [command.name for command in commands()]
     return [
         Step(
             "lint",
-            "linters of text",
+            "linters that load no Ansible",
             [*lint, *(name for name in linters if name not in LOADS_ANSIBLE)],
         ),
         Step("ansible-lint", "linters that load Ansible", [*lint, *LOADS_ANSIBLE]),
@@ -144,7 +146,11 @@ def steps() -> list[Step]:
             "molecule", "scenarios: converge, again, drift, again", [PYTHON, "-m", "dev.molecule"]
         ),
         pytest_step(
-            "faults", f"{FAULTS} random faults", "tests/faults", f"--fault-sample={FAULTS}"
+            "faults",
+            f"{faults} random faults",
+            "tests/faults",
+            f"--fault-sample={faults}",
+            variables={SHARE: "1"},
         ),
         Step("nodes", "the programs of real nodes", [PYTHON, "-m", "dev.real"]),
         pytest_step("real", "guests that run and are migrated", "-m", "real_tour", "tests/real"),
@@ -165,7 +171,9 @@ def main() -> int:
         sys.exit(f"{PAIRS}: {error}")
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--only", metavar="STEP,...", help=f"some of {', '.join(known)}")
-    only = parser.parse_args().only
+    parser.add_argument("--share", type=share_of, help="of the test files, 0.1 being a tenth")
+    chosen = parser.parse_args()
+    only = chosen.only
     names = list(dict.fromkeys(only.split(","))) if only else list(known)
     unknown = sorted(set(names) - set(known))
     if unknown:
@@ -174,9 +182,8 @@ def main() -> int:
     os.environ.setdefault("PLACEMENT_SEED", SEED)
     os.environ[DIRECTORY] = str(RIGHTS)
     print(f"test: random cases are those of PLACEMENT_SEED={os.environ['PLACEMENT_SEED']}")
-    if not only:
-        os.environ[SHARE] = f"{shares.share():.3f}"
-        print(f"test: {_share():.1%} of the test files run ({SHARE}=1: all)", flush=True)
+    _choose_share(chosen.share, measure=not only)
+    known = {step.name: step for step in steps()}  # of which some depend on the share
     shutil.rmtree(REPORTS, ignore_errors=True)
     REPORTS.mkdir(parents=True)
     started = time.monotonic()
@@ -201,13 +208,29 @@ def run_or_leave_out(step: Step, labelled: bool) -> Result:
 
 def left_out(step: Step) -> str:
     """Why a step does not run here, in one line; empty where it does."""
-    if step.name in WHOLE and _share() < 1:
-        return f"{_share():.1%} of the test files run here, and this step runs with all ({SHARE}=1)"
+    if step.name in ONLY_WITH_ALL_FILES and _share() < 1:
+        return f"{_share():.1%} of the test files run here, and this step runs with all (SHARE=1)"
     return real.left_out() if step.name == "real" else ""
+
+
+def _choose_share(share: float | None, *, measure: bool) -> None:
+    """Tell all steps which share of the test files runs. The commit draws them, so that a run can be repeated."""
+    if share is None and measure:
+        speed = measure_speed()
+        share = share_for(speed)
+        print(f"test: the processors have {speed:.2f} of the usual speed")
+    os.environ[SHARE] = str(share or 1.0)
+    if _share() < 1:
+        draw = os.environ.setdefault(DRAW, _commit())
+        print(f"test: {_share():.1%} of the test files run, those of {DRAW}={draw} (SHARE=1: all)")
 
 
 def _share() -> float:
     return float(os.environ.get(SHARE) or 1)
+
+
+def _commit() -> str:
+    return run(Command("commit", ["git", "rev-parse", "--short=12", "HEAD"])).output.strip()
 
 
 def stages(names: list[str]) -> list[list[str]]:
@@ -228,7 +251,9 @@ def _summary(results: list[Result], seconds: float) -> int:
     for result in results:
         total = Counts(*map(sum, zip(total, counts_of(result), strict=True)))
         print_line(result)
-    part = f", with {_share():.1%} of the test files" if _share() < 1 else ""
+    absent = sum(bool(result.left_out) for result in results)
+    part = f", {absent} steps left out" if absent else ""
+    part += f", {_share():.1%} of the test files" if _share() < 1 else ""
     print(f"{words(total)} in {seconds:.0f} s{part}", flush=True)
     return 1 if any(result.status for result in results) else 0
 

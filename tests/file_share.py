@@ -1,9 +1,8 @@
 # Copyright (c) 2026, virt.placement contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A share of the test files: PLACEMENT_SHARE=0.1 runs a tenth of each suite.
+"""A share of the test files, for a step of `make test`: PLACEMENT_SHARE=0.1 runs a tenth of them.
 
-Whole files run, since the tests of some build on each other. PLACEMENT_SEED chooses
-them: the same seed, the same files.
+Whole files run, since the tests of some build on each other. The same PLACEMENT_DRAW draws the same files.
 """
 
 from __future__ import annotations
@@ -17,6 +16,7 @@ from pathlib import Path
 import pytest
 
 SHARE = "PLACEMENT_SHARE"
+DRAW = "PLACEMENT_DRAW"
 _SHARE = pytest.StashKey[float]()
 
 
@@ -27,18 +27,17 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Deselect the tests of the files that the share leaves out."""
-    seed = os.environ.get("PLACEMENT_SEED", "")
-    files = chosen({item.path for item in items}, config.stash[_SHARE], seed)
+    """Deselect the tests of the files that the share leaves out, of those that would run without it."""
+    draw = os.environ.get(DRAW, "")
+    files = draw_files({item.path for item in items}, config.stash[_SHARE], draw)
     config.hook.pytest_deselected(items=[item for item in items if item.path not in files])
     items[:] = [item for item in items if item.path in files]
 
 
-def chosen(files: t.Collection[Path], share: float, seed: str) -> set[Path]:
+def draw_files(files: t.Collection[Path], share: float, draw: str) -> set[Path]:
     """That share of the files, at least one if there is any. A larger share has all files of a smaller one."""
-    in_turn = sorted(files, key=lambda file: _draw(f"{seed} {file.parent.name}/{file.name}"))
-    return set(in_turn[: math.ceil(share * len(in_turn))])
 
+    def place(file: Path) -> bytes:
+        return hashlib.sha256(f"{draw} {file.parent.name}/{file.name}".encode()).digest()
 
-def _draw(text: str) -> bytes:
-    return hashlib.sha256(text.encode()).digest()
+    return set(sorted(files, key=place)[: math.ceil(share * len(files))])

@@ -1,6 +1,6 @@
 # Copyright (c) 2026, virt.placement contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The article's steps B1 to B9 by the collection's playbooks, each with its proof."""
+"""The article's steps B1 to B9 by the collection's playbooks, and one that it does not have, each with its proof."""
 
 from __future__ import annotations
 
@@ -33,7 +33,8 @@ AWAY = {"mssql2016": FAST, "varnish-cache": BESIDE, "blackbox": BESIDE}
 MAINTAINER = "maintainer-mover"
 POLICIES = "policies-writer"
 POLICIES_SINCE = 36
-"""The minor release of Kubernetes that has MutatingAdmissionPolicy as v1."""
+"""The minor release of Kubernetes 1 that has MutatingAdmissionPolicy as v1 (KEP 3962)."""
+NO_POLICY = ("needs Kubernetes 1.36 or later", "Set new_members to warn.")
 
 
 def create(stage: Stage, name: str) -> None:
@@ -253,7 +254,7 @@ def place_a_vm_that_is_created_later(stage: Stage) -> None:
     afterwards. Kubernetes before 1.36 has no such policies, and the job says what to use."""
     rules = variables(FOLDER, "reports_rules.yml")
     if int(stage.sandbox.api.get("/version")["minor"].rstrip("+")) < POLICIES_SINCE:
-        stage.play_refused("apply", rules, "1.36", identity=POLICIES)
+        stage.play_refused("apply", rules, *NO_POLICY, identity=POLICIES)
         return
     stage.play_twice("apply", rules, identity=POLICIES)
     create(stage, "reports")
