@@ -13,7 +13,7 @@ from ansible_collections.virt.placement.plugins.plugin_utils.job import (
     JobFailed,
     same_clusters,
 )
-from ansible_collections.virt.placement.plugins.plugin_utils.job_record import Result, play_of
+from ansible_collections.virt.placement.plugins.plugin_utils.job_record import Result
 from ansible_collections.virt.placement.plugins.plugin_utils.job_stages import STAGES
 from ansible_collections.virt.placement.plugins.plugin_utils.orphans import end_pauses_with_parent
 
@@ -36,10 +36,8 @@ class ActionModule(ActionBase):
             )
         job = Job(self, self._task, task_vars or {})
         try:
-            if stage != "check" and not job.record.compared and len(job.hosts) > 1:
-                job.record.compared = True
-                if errors := same_clusters(job.hosts, play_of(self._task)):
-                    raise JobFailed(errors)
+            if stage != "check" and (errors := same_clusters(job.record, job.hosts)):
+                raise JobFailed(errors)
             returned = self._staged(stage, job)
         except JobFailed as error:
             returned = job.end(error)

@@ -323,18 +323,21 @@ def _end_of_module(result: Result) -> str:
 _SIGNALS = {code: x.name for x in signal.Signals for code in (-x, 128 + x)}
 
 
-def same_clusters(hosts: t.Sequence[str], play: str) -> list[str]:
-    """An error for each cluster that several inventory hosts are. Hosts of a later batch are compared when it is
-    their turn. Hosts that did not answer have failed, and write nothing."""
+def same_clusters(record: JobRecord, hosts: t.Sequence[str]) -> list[str]:
+    """An error for each cluster that several inventory hosts are; a job compares them once. Hosts of a later batch are
+    compared when it is their turn. Hosts that did not answer have failed, and write nothing."""
+    if record.compared or len(hosts) < 2:
+        return []
+    record.compared = True
     by_uid: dict[str, list[JobRecord]] = {}
     for host in hosts:
-        record = read_record(host, play)
-        if record is not None and record.uid:
-            by_uid.setdefault(record.uid, []).append(record)
+        other = read_record(host, record.play)
+        if other is not None and other.uid:
+            by_uid.setdefault(other.uid, []).append(other)
     errors = []
     for uid, records in by_uid.items():
         if len(records) > 1:
-            names = ", ".join(f"{record.host} ({record.api})" for record in records)
+            names = ", ".join(f"{same.host} ({same.api})" for same in records)
             errors.append(
                 f"{len(records)} inventory hosts are the same cluster, with UID {uid}: {names}."
             )

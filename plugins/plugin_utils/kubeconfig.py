@@ -91,11 +91,7 @@ class KubeconfigAction(ActionBase):
             return self._work(task_vars)
         # Ansible may have left out the first task of the role, which makes the record.
         record = read_record(host, play) or new_record(role, host, play, check_mode=checks)
-        lines: list[str] = []
-        hosts = [str(name) for name in task_vars.get("ansible_play_hosts_all", ())]
-        if not record.compared and len(hosts) > 1:
-            record.compared = True
-            lines = same_clusters(hosts, record.play)
+        lines = same_clusters(record, [str(x) for x in task_vars.get("ansible_play_hosts_all", ())])
         worked: Result = {}
         record.open = str(self._task.name)
         record.ran.append(record.open)
