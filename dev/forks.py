@@ -10,12 +10,19 @@ from dev.commands import CHECKOUT
 
 _KEPT = CHECKOUT / "tests" / "kept_bytecode"
 _IN_PROCESS = CHECKOUT / "tests" / "modules_in_process"
+_TASKS = CHECKOUT / "tests" / "tasks_in_process"
 
 KEPT_BYTECODE = {
     "ANSIBLE_CALLBACK_PLUGINS": str(_KEPT),
     "ANSIBLE_CALLBACKS_ENABLED": "kept_bytecode",
 }
 """Of one that compiles no file of a collection twice."""
+
+TASKS_IN_PROCESS = {
+    "ANSIBLE_CALLBACK_PLUGINS": os.pathsep.join(map(str, (_KEPT, _TASKS))),
+    "ANSIBLE_CALLBACKS_ENABLED": "kept_bytecode,tasks_in_process",
+}
+"""Of one that, in addition, has no fork for a task."""
 
 FORKS = {
     "ANSIBLE_CALLBACK_PLUGINS": os.pathsep.join(map(str, (_KEPT, _IN_PROCESS))),

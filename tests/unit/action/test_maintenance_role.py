@@ -12,7 +12,15 @@ from pathlib import Path
 import pytest
 
 from tests.outputs import kept, what_matters
-from tests.unit.action.plays import PLAY, Task, doubled_collection, played
+from tests.unit.action.plays import (
+    PLAY,
+    RunPlaybook,
+    Task,
+    doubled_collection,
+    played,
+    run_playbook,
+    warm_playbook,
+)
 
 CHECKOUT = Path(__file__).resolve().parents[3]
 DOUBLE = Path(__file__).with_name("maintenance_double.py")
@@ -63,20 +71,38 @@ class Played(t.NamedTuple):
     nodes: dict[str, Node]
 
 
-@pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder with a collection that has this role, and actions that play its modules."""
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> t.Iterator[RunPlaybook]:
+    """ansible-playbook with a collection that has this role, and actions that play its modules."""
+    home = tmp_path_factory.mktemp("maintenance")
     played_modules = (
         "capacity_info node_maintenance placement_info rollout rules_info topology_info"
     )
-    collections = doubled_collection(tmp_path, DOUBLE, played_modules)
+    collections = doubled_collection(home, DOUBLE, played_modules)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("ANSIBLE_COLLECTIONS_PATH", str(collections))
+        with warm_playbook(home) as run:
+            yield run
+
+
+class Folder(t.NamedTuple):
+    """Where the play of a test is, and what runs it."""
+
+    path: Path
+    run: RunPlaybook
+
+    def __truediv__(self, name: str) -> Path:
+        return self.path / name
+
+
+@pytest.fixture
+def folder(tmp_path: Path, run: RunPlaybook) -> Folder:
     (tmp_path / "gate.yml").write_text(json.dumps([{"ansible.builtin.fail": {"msg": GATE}}]))
-    monkeypatch.setenv("ANSIBLE_COLLECTIONS_PATH", str(collections))
-    return tmp_path
+    return Folder(tmp_path, run)
 
 
 def maintained(
-    folder: Path,
+    folder: Folder,
     nodes: list[Node],
     *uses: dict[str, t.Any],
     window_open: bool = True,
@@ -105,20 +131,20 @@ def maintained(
         role = {"name": "virt.placement.placement_maintenance", "rolespec_validate": False}
         names = {**given, "played_cluster": str(file)}
         tasks.append({"ansible.builtin.include_role": role, "vars": names, **task})
-    ended = played(folder, tasks, "--check" if check else verbosity)
+    ended = played(folder.path, tasks, "--check" if check else verbosity, folder.run)
     after = json.loads(file.read_text())
     return Played(
         after["calls"], ended.stdout + ended.stderr, ended.returncode != 0, after["nodes"]
     )
 
 
-def gated(folder: Path, **options: t.Any) -> dict[str, t.Any]:
+def gated(folder: Folder, **options: t.Any) -> dict[str, t.Any]:
     return {"change_id": "CHG1", "gate_tasks": str(folder / "gate.yml"), **options}
 
 
 @pytest.mark.parametrize("left", [[], [node("w3", "b")]], ids=["no node left", "a node left"])
 def test_gate_is_checked_again_before_the_nodes_that_are_left(
-    folder: Path, left: list[Node]
+    folder: Folder, left: list[Node]
 ) -> None:
     play = maintained(folder, [done("w1", "a"), *left], gated(folder))
     assert play.failed
@@ -127,7 +153,7 @@ def test_gate_is_checked_again_before_the_nodes_that_are_left(
     assert not [call for call in play.calls if call.startswith("rollout of")]
 
 
-def test_role_can_be_included_in_a_loop(folder: Path) -> None:
+def test_role_can_be_included_in_a_loop(folder: Folder) -> None:
     """Its variables may have the item, which no loop of the role hides."""
     use = {"nodes": "{{ item.nodes }}", "reason": "{{ item.reason }}"}
     rack = {"nodes": ["w1"], "reason": "firmware"}
@@ -138,14 +164,14 @@ def test_role_can_be_included_in_a_loop(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("state", ["serviced", "drained", "in_service"])
-def test_gate_is_not_checked_before_a_new_change(folder: Path, state: str) -> None:
+def test_gate_is_not_checked_before_a_new_change(folder: Folder, state: str) -> None:
     play = maintained(folder, [node("w1", "a")], gated(folder, state=state))
     assert "drained w1" in play.calls or state == "in_service"
     assert (GATE in play.output) == (state != "drained")
 
 
 def test_artifact_of_a_job_that_a_task_of_the_user_has_ended(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
+    folder: Folder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It says so at its end alone, and Ansible takes no statistics of a task that fails."""
     monkeypatch.setenv("ANSIBLE_SHOW_CUSTOM_STATS", "1")
@@ -158,7 +184,7 @@ def test_artifact_of_a_job_that_a_task_of_the_user_has_ended(
     assert (job["outcome"], job["nodes"]) == ("failed", {"w1": "serviced"})
 
 
-def test_gate_may_include_a_role_of_the_collection(folder: Path) -> None:
+def test_gate_may_include_a_role_of_the_collection(folder: Folder) -> None:
     """Each role has a record of its own: the next group of nodes is drained, and VMs return home."""
     role = {"name": "virt.placement.placement_rules", "rolespec_validate": False}
     (folder / "gate.yml").write_text(json.dumps([{"ansible.builtin.include_role": role}]))
@@ -168,7 +194,7 @@ def test_gate_may_include_a_role_of_the_collection(folder: Path) -> None:
     assert [call for call in play.calls if call.startswith("rollout of")]
 
 
-def test_gate_waits_for_the_node_that_an_earlier_job_has_begun(folder: Path) -> None:
+def test_gate_waits_for_the_node_that_an_earlier_job_has_begun(folder: Folder) -> None:
     """That node began after the gate: a gate that needs all nodes would never pass before it is done."""
     play = maintained(folder, [done("w1", "a"), drained("w3", "b")], gated(folder))
     assert play.failed
@@ -183,7 +209,7 @@ def night() -> dict[str, t.Any]:
 
 
 def test_node_outside_of_the_window_is_not_begun_in_the_artifact_and_fails_no_job(
-    folder: Path, night: dict[str, t.Any], monkeypatch: pytest.MonkeyPatch
+    folder: Folder, night: dict[str, t.Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Also one that is not Ready."""
     monkeypatch.setenv("ANSIBLE_SHOW_CUSTOM_STATS", "1")
@@ -202,7 +228,7 @@ def test_node_outside_of_the_window_is_not_begun_in_the_artifact_and_fails_no_jo
 
 
 def test_findings_refuse_no_job_outside_of_the_window(
-    folder: Path, night: dict[str, t.Any]
+    folder: Folder, night: dict[str, t.Any]
 ) -> None:
     nodes = [drained("w5", "c"), node("w1", "a")]
     night["nodes"] = ["w1"]
@@ -212,7 +238,7 @@ def test_findings_refuse_no_job_outside_of_the_window(
 
 
 def test_nodes_that_have_begun_are_put_in_service_outside_of_the_window(
-    folder: Path, night: dict[str, t.Any]
+    folder: Folder, night: dict[str, t.Any]
 ) -> None:
     """Alone: a node of their zone that was not begun waits for the window."""
     nodes = [drained("w1", "a"), node("w2", "a"), node("w3", "b")]
@@ -227,7 +253,7 @@ def test_nodes_that_have_begun_are_put_in_service_outside_of_the_window(
 
 @pytest.mark.parametrize("window_open", [False, True])
 def test_vms_of_serviced_nodes_return_home_in_the_window_alone(
-    folder: Path, night: dict[str, t.Any], window_open: bool
+    folder: Folder, night: dict[str, t.Any], window_open: bool
 ) -> None:
     play = maintained(folder, [done("w1", "a")], night, window_open=window_open)
     assert not play.failed, play.output
@@ -243,7 +269,7 @@ def test_vms_of_serviced_nodes_return_home_in_the_window_alone(
     ],
 )
 def test_return_home_moves_what_left_the_nodes_also_in_earlier_jobs(
-    folder: Path, which: str, rollouts: list[str]
+    folder: Folder, which: str, rollouts: list[str]
 ) -> None:
     """Nodes that the change has not serviced remember workloads of an older maintenance."""
     nodes = [done("w1", "a"), node("w3", "b"), node("w5", "c")]
@@ -259,7 +285,7 @@ def test_return_home_moves_what_left_the_nodes_also_in_earlier_jobs(
     assert f"2 stay where they are, since {reason}: shop/of-w1, shop/of-w3" in play.output
 
 
-def test_check_mode_shows_what_may_return_home(folder: Path) -> None:
+def test_check_mode_shows_what_may_return_home(folder: Folder) -> None:
     use = {"nodes": ["w1"], "state": "in_service"}
     play = maintained(folder, [drained("w1", "a")], use, check=True)
     assert not play.failed, play.output
@@ -268,14 +294,14 @@ def test_check_mode_shows_what_may_return_home(folder: Path) -> None:
 
 
 def test_check_mode_of_a_new_maintenance_names_no_vm_that_an_older_one_has_moved(
-    folder: Path,
+    folder: Folder,
 ) -> None:
     play = maintained(folder, [node("w1", "a"), drained("w2", "a")], {}, check=True)
     assert not play.failed, play.output
     assert "if they violate a rule or miss a preference: shop/of-w2\n" in play.output
 
 
-def test_check_mode_names_each_drain_that_would_be_refused(folder: Path) -> None:
+def test_check_mode_names_each_drain_that_would_be_refused(folder: Folder) -> None:
     nodes = [
         node("w1", "a", refused="no_place: w1"),
         node("w3", "b"),
@@ -299,7 +325,7 @@ def test_check_mode_names_each_drain_that_would_be_refused(folder: Path) -> None
     [("serviced", ["drained check w1", "drained check w3"]), ("in_service", [])],
 )
 def test_check_mode_asks_once_for_nodes_that_are_in_service(
-    folder: Path, state: str, drains: list[str]
+    folder: Folder, state: str, drains: list[str]
 ) -> None:
     nodes = [node("w1", "a"), node("w3", "b")]
     play = maintained(folder, nodes, {"state": state}, check=True)
@@ -310,7 +336,7 @@ def test_check_mode_asks_once_for_nodes_that_are_in_service(
 
 @pytest.mark.parametrize("state", ["serviced", "in_service"])
 def test_play_in_check_mode_includes_no_tasks_of_the_user(
-    folder: Path, state: str, monkeypatch: pytest.MonkeyPatch
+    folder: Folder, state: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """By the keyword `check_mode`: ansible_check_mode is false then, which has the command line alone."""
     monkeypatch.setitem(PLAY, "check_mode", True)
@@ -321,7 +347,7 @@ def test_play_in_check_mode_includes_no_tasks_of_the_user(
     assert "Maintenance: check mode, nothing was changed" in play.output
 
 
-def test_reading_of_nodes_does_not_show_what_a_return_to_service_would_do(folder: Path) -> None:
+def test_reading_of_nodes_does_not_show_what_a_return_to_service_would_do(folder: Folder) -> None:
     """The return itself shows that, and a drain does not do it."""
     play = maintained(folder, [drained("w1", "a")], {"state": "in_service"}, check=True)
     assert not play.failed, play.output
@@ -330,7 +356,7 @@ def test_reading_of_nodes_does_not_show_what_a_return_to_service_would_do(folder
     assert quiet == ["in_service check w1"]
 
 
-def test_drain_that_is_refused_has_begun_no_node(folder: Path) -> None:
+def test_drain_that_is_refused_has_begun_no_node(folder: Folder) -> None:
     nodes = [node("w1", "a", refused="no_place: no node for VM a")]
     play = maintained(folder, nodes, {"state": "drained"})
     assert play.failed
@@ -340,7 +366,7 @@ def test_drain_that_is_refused_has_begun_no_node(folder: Path) -> None:
     assert "it continues" not in play.output and "to undo it" not in play.output
 
 
-def test_node_that_is_skipped_is_named_with_the_time_of_its_maintenance(folder: Path) -> None:
+def test_node_that_is_skipped_is_named_with_the_time_of_its_maintenance(folder: Folder) -> None:
     nodes = [{**done("w1", "a"), "serviced_at": SINCE}, node("w3", "a")]
     play = maintained(folder, nodes, {"change_id": "CHG1"})
     assert not play.failed, play.output
@@ -349,7 +375,7 @@ def test_node_that_is_skipped_is_named_with_the_time_of_its_maintenance(folder: 
 
 
 @pytest.mark.parametrize("state", ["serviced", "in_service"])
-def test_job_waits_for_a_serviced_node_that_takes_no_pods_yet(folder: Path, state: str) -> None:
+def test_job_waits_for_a_serviced_node_that_takes_no_pods_yet(folder: Folder, state: str) -> None:
     """The job before was ended after it had uncordoned w1, which still has a startup taint."""
     nodes = [{**done("w1", "a"), "ready": False}, drained("w2", "b")]
     play = maintained(folder, nodes, {"change_id": "CHG1", "state": state})
@@ -359,14 +385,14 @@ def test_job_waits_for_a_serviced_node_that_takes_no_pods_yet(folder: Path, stat
     assert play.nodes["w2"]["since"] == SINCE
 
 
-def test_check_mode_waits_for_no_serviced_node(folder: Path) -> None:
+def test_check_mode_waits_for_no_serviced_node(folder: Folder) -> None:
     nodes = [{**done("w1", "a"), "ready": False}, node("w2", "a")]
     play = maintained(folder, nodes, {"change_id": "CHG1"}, check=True)
     assert not play.failed, play.output
     assert "in_service w1" not in play.calls
 
 
-def test_second_use_in_a_play_forgets_the_first(folder: Path, night: dict[str, t.Any]) -> None:
+def test_second_use_in_a_play_forgets_the_first(folder: Folder, night: dict[str, t.Any]) -> None:
     first, second = {"nodes": ["w1"]}, {**night, "nodes": ["w3"]}
     nodes = [node("w1", "a"), node("w3", "b")]
     play = maintained(folder, nodes, first, second, window_open=False)
@@ -376,7 +402,7 @@ def test_second_use_in_a_play_forgets_the_first(folder: Path, night: dict[str, t
 
 
 @pytest.mark.parametrize("ours", [True, False], ids=["ours", "another client's"])
-def test_drains_are_checked_unless_a_node_is_still_cordoned(folder: Path, ours: bool) -> None:
+def test_drains_are_checked_unless_a_node_is_still_cordoned(folder: Folder, ours: bool) -> None:
     """A node that was uncordoned begins anew, and is the first: no other zone can be drained while it has a mark."""
     uncordoned = {**drained("w1", "a", unschedulable=False), "ours": ours}
     play = maintained(folder, [node("w3", "b"), uncordoned], {"return_home": "none"})
@@ -385,7 +411,7 @@ def test_drains_are_checked_unless_a_node_is_still_cordoned(folder: Path, ours: 
     assert play.calls == [*checks, "drained w1", "in_service w1", "drained w3", "in_service w3"]
 
 
-def test_zones_are_taken_in_the_order_of_the_variable(folder: Path) -> None:
+def test_zones_are_taken_in_the_order_of_the_variable(folder: Folder) -> None:
     """The same reading selects the nodes and says what they are."""
     use = {"nodes": [], "topology": {"zone": ["b", "a"]}, "return_home": "none"}
     play = maintained(folder, [node("w1", "a"), node("w3", "b")], use)
@@ -397,7 +423,7 @@ def test_zones_are_taken_in_the_order_of_the_variable(folder: Path) -> None:
     ]
 
 
-def test_drains_are_not_checked_where_a_node_is_in_maintenance(folder: Path) -> None:
+def test_drains_are_not_checked_where_a_node_is_in_maintenance(folder: Folder) -> None:
     nodes = [node("w3", "b"), drained("w1", "a")]
     play = maintained(folder, nodes, {"return_home": "none"})
     assert not play.failed, play.output
@@ -405,7 +431,7 @@ def test_drains_are_not_checked_where_a_node_is_in_maintenance(folder: Path) -> 
 
 
 def test_node_that_was_uncordoned_before_its_tasks_is_named_and_not_worked_on(
-    folder: Path,
+    folder: Folder,
 ) -> None:
     """Both nodes are drained, then the tasks run for one after the other."""
     work = folder / "work.yml"
@@ -420,7 +446,7 @@ def test_node_that_was_uncordoned_before_its_tasks_is_named_and_not_worked_on(
     assert "in_service w1,w2" not in play.calls and "drained w3" not in play.calls
 
 
-def test_nodes_are_put_in_service_beside_one_that_does_not_exist(folder: Path) -> None:
+def test_nodes_are_put_in_service_beside_one_that_does_not_exist(folder: Folder) -> None:
     nodes, use = [drained("w1", "a"), drained("w3", "b")], {"nodes": ["w1", "w2", "w3"]}
     play = maintained(folder, nodes, {**use, "state": "in_service", "return_home": "none"})
     assert play.failed
@@ -430,7 +456,9 @@ def test_nodes_are_put_in_service_beside_one_that_does_not_exist(folder: Path) -
 
 
 @pytest.mark.parametrize("use", [{"nodes": ["w1", "w2"]}, {"nodes": ["w2"], "state": "in_service"}])
-def test_node_that_does_not_exist_ends_the_job_at_once(folder: Path, use: dict[str, t.Any]) -> None:
+def test_node_that_does_not_exist_ends_the_job_at_once(
+    folder: Folder, use: dict[str, t.Any]
+) -> None:
     play = maintained(folder, [node("w1", "a")], use)
     assert play.failed
     assert "there is no node" in play.output
@@ -447,7 +475,7 @@ def test_node_that_does_not_exist_ends_the_job_at_once(folder: Path, use: dict[s
     ids=["drained before", "others are done", "others are drained"],
 )
 def test_case_71_job_that_continues_takes_the_nodes_that_exist(
-    folder: Path, others: list[Node], gone: list[str]
+    folder: Folder, others: list[Node], gone: list[str]
 ) -> None:
     """w1 was deleted since the first job began. The list of nodes is as it was."""
     use = {
@@ -463,7 +491,7 @@ def test_case_71_job_that_continues_takes_the_nodes_that_exist(
 
 
 def test_node_that_is_deleted_before_its_turn_is_named_and_the_others_are_serviced(
-    folder: Path,
+    folder: Folder,
 ) -> None:
     nodes = [node("w1", "a"), node("w2", "a", deleted_with="w1"), node("w3", "a")]
     play = maintained(folder, nodes, {"return_home": "none"})
@@ -477,7 +505,7 @@ def test_node_that_is_deleted_before_its_turn_is_named_and_the_others_are_servic
     ]
 
 
-def test_nodes_that_may_register_again_are_waited_for_at_the_end(folder: Path) -> None:
+def test_nodes_that_may_register_again_are_waited_for_at_the_end(folder: Folder) -> None:
     use = {"nodes": ["w1", "w2"], "state": "in_service", "return_home": "none"}
     play = maintained(folder, [drained("w2", "a")], use, gone=["w1"])
     assert [call for call in play.calls if "check" not in call] == [
@@ -491,14 +519,14 @@ UNDO = "To undo, launch it with placement_maintenance_state: in_service and with
 """With an identifier the node would count as serviced, and the next job would skip it."""
 
 
-def output_of_work(folder: Path, task: dict[str, t.Any]) -> str:
+def output_of_work(folder: Folder, task: dict[str, t.Any]) -> str:
     work = folder / "user.yml"
     work.write_text(json.dumps([{"name": "Update firmware", **task}]))
     nodes = [node("w1", "a"), node("w2", "a")]
     return maintained(folder, nodes, {"tasks": str(work), "max_nodes": 2}).output
 
 
-def test_node_is_named_before_the_tasks_run(folder: Path) -> None:
+def test_node_is_named_before_the_tasks_run(folder: Folder) -> None:
     output = output_of_work(folder, {"ansible.builtin.debug": {"msg": "work on the node"}})
     before, _message, after = output.partition("work on the node")
     assert "node w1: in maintenance. If this job ends here, launch it again to continue" in before
@@ -506,7 +534,7 @@ def test_node_is_named_before_the_tasks_run(folder: Path) -> None:
     assert after and "stays" not in after
 
 
-def test_task_that_fails_is_followed_by_the_nodes_that_stay_cordoned(folder: Path) -> None:
+def test_task_that_fails_is_followed_by_the_nodes_that_stay_cordoned(folder: Folder) -> None:
     failing = {"ansible.builtin.fail": {"msg": "secret of the task"}, "no_log": True}
     output = output_of_work(folder, failing)
     last = output.rsplit("TASK [", 1)[1]
@@ -517,7 +545,7 @@ def test_task_that_fails_is_followed_by_the_nodes_that_stay_cordoned(folder: Pat
     assert "secret of the task" not in last
 
 
-def test_output_is_the_same_on_each_release_of_ansible_core(folder: Path) -> None:
+def test_output_is_the_same_on_each_release_of_ansible_core(folder: Folder) -> None:
     """Of six nodes, the third one fails: that is told as lines."""
     work = folder / "firmware.yml"
     failing = {"ansible.builtin.fail": {"msg": "no firmware"}}
@@ -525,9 +553,10 @@ def test_output_is_the_same_on_each_release_of_ansible_core(folder: Path) -> Non
     work.write_text(json.dumps([{"name": "Update firmware", **failing, "when": third}]))
     nodes = [node(f"w{n}", zone) for n, zone in enumerate("aabbcc", 1)]
 
-    ended = maintained(folder, nodes, {"tasks": str(work)}, verbosity="--forks=2")
+    own = folder._replace(run=run_playbook)
+    ended = maintained(own, nodes, {"tasks": str(work)}, verbosity="--forks=2")
 
-    lines = what_matters(ended.output, folder=str(folder)).splitlines()
+    lines = what_matters(ended.output, folder=str(folder.path)).splitlines()
     lines = lines[: lines.index("PLAY RECAP")]
     of_test = "included: virt.placement.placement_maintenance"  # not by ansible-core 2.16
     now = "".join(f"{line}\n" for line in lines if not line.startswith(of_test))
@@ -557,7 +586,7 @@ def asked_of_room(play: Played) -> list[str]:
     ids=["during", "already"],
 )
 def test_maintenance_that_would_spend_the_room_for_a_failure_is_refused_before_the_first_cordon(
-    folder: Path, room: dict[str, str], refused: str, asked: list[str]
+    folder: Folder, room: dict[str, str], refused: str, asked: list[str]
 ) -> None:
     nodes = [node("w1", "a"), node("w2", "a")]
     play = maintained(folder, nodes, {"keep_room_for": ["node"]}, room=room)
@@ -568,7 +597,7 @@ def test_maintenance_that_would_spend_the_room_for_a_failure_is_refused_before_t
     assert not [call for call in play.calls if call.startswith("drained w")]
 
 
-def test_room_is_asked_again_before_each_later_group(folder: Path) -> None:
+def test_room_is_asked_again_before_each_later_group(folder: Folder) -> None:
     nodes = [node("w1", "a"), node("w2", "a")]
     play = maintained(folder, nodes, {"keep_room_for": ["node"]})
     assert not play.failed
@@ -585,7 +614,7 @@ def test_room_is_asked_again_before_each_later_group(folder: Path) -> None:
 
 @pytest.mark.parametrize("first", [node, drained], ids=["fresh", "begun"])
 def test_room_refuses_no_job_outside_of_the_window(
-    folder: Path, night: dict[str, t.Any], first: t.Callable[..., dict[str, t.Any]]
+    folder: Folder, night: dict[str, t.Any], first: t.Callable[..., dict[str, t.Any]]
 ) -> None:
     """Like findings: it drains no further node then."""
     nodes = [first("w1", "a"), node("w2", "a")]
@@ -598,7 +627,7 @@ def test_room_refuses_no_job_outside_of_the_window(
 
 
 def test_maintenance_that_was_begun_ends_without_room_and_asks_before_the_next_node(
-    folder: Path,
+    folder: Folder,
 ) -> None:
     nodes = [drained("w1", "a"), node("w2", "a")]
     room = {"": "red", "w1": "red", "w2": "red"}
