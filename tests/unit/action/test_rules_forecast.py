@@ -6,17 +6,22 @@ from __future__ import annotations
 
 import json
 import re
+import types
 import typing as t
 from pathlib import Path
 
 import pytest
 
 from ansible_collections.virt.placement.plugins.action.forecast_info import with_other_warnings
+from ansible_collections.virt.placement.plugins.action.rules import FORECAST, ActionModule
 from ansible_collections.virt.placement.plugins.module_utils.flows.rules import (
     _findings_of_forecast,
     _forecast_refusal,
 )
-from ansible_collections.virt.placement.plugins.module_utils.model.findings import InputError
+from ansible_collections.virt.placement.plugins.module_utils.model.findings import (
+    FORECAST_RESULT,
+    InputError,
+)
 from ansible_collections.virt.placement.plugins.modules import rules
 from dev.trace_server import TraceServer
 from tests.conftest import RunModule
@@ -41,46 +46,68 @@ OPTIONS = {
 }
 
 
-def modules_of(folder: Path, options: dict[str, t.Any], message: str = "roof") -> list[str]:
-    """The modules that a task runs, whose server refuses every request."""
+def test_module_that_fails_is_the_forecast_or_rules_which_knows_the_unknown_option(
+    tmp_path: Path,
+) -> None:
+    """In a play, whose server refuses every request."""
     with ApiServer() as server:
         server.plays(status(403, "Forbidden", "no rights"))
-        (folder / "kubeconfig.yml").write_text(
+        (tmp_path / "kubeconfig.yml").write_text(
             json.dumps(kubeconfig(server.address, {"token": "t"}))
         )
-        done = played(folder, [{"virt.placement.rules": options}], "-vvv")
-    assert done.returncode != 0
-    assert message in done.stdout
-    return list(dict.fromkeys(re.findall(r"AnsiballZ_(\w+)\.py", done.stdout)))
+        uses = OPTIONS, {**OPTIONS, "scale": "allow"}
+        tasks = [{"virt.placement.rules": use, "ignore_errors": True} for use in uses]
+        done = played(tmp_path, tasks, "-vvv")
+    first, second = done.stdout.split("TASK [")[1:]
+    assert "ignored=2" in second
+    assert modules_in(first) == ["forecast_info"]
+    assert modules_in(second) == ["rules"]
+    assert "for (virt.placement.rules)" in second
 
 
-def test_a_task_ends_where_its_forecast_fails(tmp_path: Path) -> None:
-    assert modules_of(tmp_path, OPTIONS) == ["forecast_info"]
+def modules_in(output: str) -> list[str]:
+    return list(dict.fromkeys(re.findall(r"AnsiballZ_(\w+)\.py", output)))
+
+
+def modules_of(options: dict[str, t.Any], forecast: dict[str, t.Any]) -> list[str]:
+    """The modules that a task runs, where the forecast has this result."""
+    ran: list[str] = []
+
+    def run(_arguments: object, _task_vars: object, module: str = "rules") -> dict[str, t.Any]:
+        ran.append(module)
+        return forecast
+
+    action: t.Any = object.__new__(ActionModule)
+    action._task = types.SimpleNamespace(args=options, check_mode=False, get_path=lambda: "")
+    action._run_module = run
+    action._work({})
+    return ran
+
+
+def test_a_task_ends_where_its_forecast_fails() -> None:
+    assert modules_of(OPTIONS, {"failed": True}) == [FORECAST]
+    assert modules_of(OPTIONS, dict.fromkeys(FORECAST_RESULT)) == [FORECAST, "rules"]
 
 
 @pytest.mark.parametrize(
     "more", [{"fail_on_forecast": []}, {"state": "absent"}, {"forecast": IMPOSSIBLE}]
 )
 def test_no_forecast_is_made_where_none_is_asked_for_or_one_is_given(
-    more: dict[str, t.Any], tmp_path: Path
+    more: dict[str, t.Any],
 ) -> None:
-    assert modules_of(tmp_path, {**OPTIONS, **more}) == ["rules"]
+    assert modules_of({**OPTIONS, **more}, {}) == ["rules"]
 
 
 @pytest.mark.parametrize("option", ["workload_rolout", "scale", "unavailable"])
-def test_an_option_that_rules_does_not_have_is_refused_by_rules(
-    option: str, tmp_path: Path
-) -> None:
-    unknown = {**OPTIONS, option: "allow"}
-
-    assert modules_of(tmp_path, unknown, "for (virt.placement.rules)") == ["rules"]
+def test_an_option_that_rules_does_not_have_is_refused_by_rules(option: str) -> None:
+    assert modules_of({**OPTIONS, option: "allow"}, {}) == ["rules"]
 
 
 @pytest.mark.parametrize("option", ["fail_on_forecast", "fail_on_findings"])
-def test_a_forecast_is_made_for_either_list(option: str, tmp_path: Path) -> None:
+def test_a_forecast_is_made_for_either_list(option: str) -> None:
     lists: dict[str, list[str]] = {"fail_on_forecast": [], "fail_on_findings": []}
     value = {"fail_on_forecast": ["impossible"], "fail_on_findings": ["blocks_node_drain"]}[option]
-    assert modules_of(tmp_path, {**OPTIONS, **lists, option: value}) == ["forecast_info"]
+    assert modules_of({**OPTIONS, **lists, option: value}, {"failed": True}) == [FORECAST]
 
 
 def test_findings_of_the_forecast_are_findings_of_the_rules() -> None:
