@@ -214,7 +214,8 @@ options:
         it writes if another change of the rule set is the last one by now.
     type: str
   prune:
-    description: Remove each rule of the rule set in this namespace that is not in O(rules).
+    description: Remove each rule of the rule set in this namespace that is not in O(rules), also from its policy for
+      workloads that are created later.
     type: bool
     default: false
   adopt:
