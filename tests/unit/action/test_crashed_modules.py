@@ -363,28 +363,33 @@ def test_job_that_ansible_begins_late_names_the_steps_that_did_not_run(
         assert "Check variables and clusters, Read topology" in job["failed"][1]
 
 
-@pytest.mark.parametrize(
-    ("module", "variable", "value"),
-    [
-        ("rollout", "placement_rollout_max_parallel", "many"),
-        ("node_maintenance", "placement_maintenance_state", "wrong"),
-        ("drs_import", "placement_drs_import_vm_names", "wrong"),
-    ],
-)
-def test_job_with_a_wrong_variable_names_nothing_else(
-    tmp_path: Path, module: str, variable: str, value: str
-) -> None:
+WRONG = {
+    "rollout": ("placement_rollout_max_parallel", "many"),
+    "node_maintenance": ("placement_maintenance_state", "wrong"),
+    "drs_import": ("placement_drs_import_vm_names", "wrong"),
+}
+UNDEFINED = {"__placement_apply_node_labels": "{{ not_a_variable }}"}
+
+
+@pytest.fixture(scope="module")
+def unbegun(tmp_path_factory: pytest.TempPathFactory) -> Ended:
+    """Roles with a wrong variable, and one with an expression that cannot be evaluated."""
+    variables = json.dumps({**dict(WRONG.values()), **UNDEFINED})
+    folder = tmp_path_factory.mktemp("unbegun")
+    return jobs_with(folder, [*WRONG, "rules"], RAISES, "--extra-vars", variables)
+
+
+@pytest.mark.parametrize("module", WRONG)
+def test_job_with_a_wrong_variable_names_nothing_else(unbegun: Ended, module: str) -> None:
     """The steps after the check did not run, which is no fault of its own, and nothing reads the wrong value."""
-    wrong = json.dumps({variable: value})
-    job = jobs_with(tmp_path, [module], RAISES, "--extra-vars", wrong).jobs[module]
+    job = unbegun.jobs[module]
     assert job["outcome"] == "failed"
-    assert job["failed"][0].startswith(f"{variable}: ")
+    assert job["failed"][0].startswith(f"{WRONG[module][0]}: ")
     assert "did not run" not in " ".join(job["failed"])
 
 
-def test_job_whose_task_fails_before_its_action_begins_has_failed(tmp_path: Path) -> None:
-    undefined = '{"__placement_apply_node_labels": "{{ not_a_variable }}"}'
-    job = jobs_with(tmp_path, ["rules"], RAISES, "--extra-vars", undefined).jobs["rules"]
+def test_job_whose_task_fails_before_its_action_begins_has_failed(unbegun: Ended) -> None:
+    job = unbegun.jobs["rules"]
     assert job["outcome"] == "failed"
     assert job["failed"] == ["A task of this job failed before it began: see the error above."]
 
