@@ -4,8 +4,8 @@
 
 The oldest release runs all pure code, since what runs on the oldest Python runs on the newer ones. The oldest and the
 newest run what depends on Ansible, the client library or the system, which the runs do not. The newest, with the
-fastest Python, runs the sweeps. On those between, the suites with a control plane run, and what each ansible-core
-does in its own way.
+fastest Python, runs the sweeps and what is the same on each. On those between, the suites with a control plane run,
+and what each ansible-core does in its own way.
 """
 
 from __future__ import annotations
@@ -57,6 +57,19 @@ _SWEEPS = (
 )
 """Tests that run whole tasks many times, or read the sources: on the newest release alone."""
 
+_ONE_RELEASE = tuple(
+    f"tests/unit/action/test_{name}.py"
+    for name in (
+        "interrupted_steps",  # an action whose steps are played
+        "lint_offline",  # one module and an assert; test_crashed_modules.py packs it on each release
+        "outage_lines",  # pipes and threads
+        "rollout_plan",  # an action that refuses before its first step
+        "rules_forecast",  # which modules an action runs, and functions of one
+        "sandbox_playbooks",  # playbooks that call a command
+    )
+)
+"""Tests of actions and playbooks in which nothing differs between releases of ansible-core: on the newest alone. The
+other plays of tests/unit/action have templates, check mode, logs, signals or failures, which do."""
 
 _EVERY_RELEASE = ("tests/unit/action/test_crashed_modules.py",)
 """Tests of what each ansible-core does in a way of its own."""
@@ -90,7 +103,7 @@ def parts(ready: list[matrix.Prepared], asked: tuple[str, ...]) -> list[Part]:
     found = [Part(each, "-pure", pure, ()) for each in ready if each.release == oldest]
     for each in (each for each in ready if each.release in (oldest, newest)):
         runs = tuple(f"tests/unit/{layer}" for layer in RUNS)
-        once = runs if each.release == newest else _SWEEPS
+        once = runs if each.release == newest else (*_SWEEPS, *_ONE_RELEASE)
         found.append(Part(each, "", ("tests/unit",), (*pure, *once)))
     between = (each for each in ready if each.release not in (oldest, newest))
     return [*found, *(Part(each, "", _EVERY_RELEASE, ()) for each in between)]
