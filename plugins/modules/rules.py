@@ -268,8 +268,6 @@ options:
       - Without the right to write policies, the rules are written and RV(new_members.manifests) are for an
         administrator. But where rules are to leave a policy, or to rest, the task fails before it writes, since the
         policy would go on giving them to new workloads.
-      - With V(none) and with O(state=absent) rules leave their policy also where findings refuse the change of
-        workloads. The task fails all the same.
       - With O(state=reverted) the policy is deleted, since it may have rules that the last change added.
       - The policy is written before the workloads, and changes nothing of those that exist. It is for creations alone,
         so that it never brings back what was removed. A creation that it cannot serve is not refused.

@@ -77,13 +77,6 @@ def write(api: ApiClient, plan: RulesPlan, policies: PolicyPlan, check: bool) ->
     )
 
 
-def leave_policies(api: ApiClient, plan: RulesPlan, policies: PolicyPlan, check: bool) -> Written:
-    """Takes rules out of their policies where findings refuse what the plan does to workloads: new ones are not among
-    these. Raises ApiError."""
-    written = write_policies(api, policies, check=check)
-    return Written(plan, refusal=why_stopped(written), policies=written)
-
-
 def changed_back_again(api: ApiClient, plan: RulesPlan) -> tuple[Finding, ...]:
     """The findings about terms that rules have written before, that are gone, and that admission would take out
     again. Nothing is stored, so this is found in check mode, too."""

@@ -148,9 +148,7 @@ def entries(
     )
     done, skipped = [*more_done, *done], [*skipped, *more_skipped]
     if written.is_refused:
-        left = more_done if written.policies.done else []
-        text = f"rules: none {'would be' if check else 'was'} written"
-        done = [*left, Entry("none_written", text)]
+        done = [Entry("none_written", f"rules: none {'would be' if check else 'was'} written")]
     held = [Ref(**ref) for ref in written.held()]
     if held:
         text = f"workload rollouts {'that would be ' if check else ''}held"
@@ -263,8 +261,7 @@ def write_rules(
     refusal: TaskError | None = None,
 ) -> Written:
     """Writes the rules of `request`. Nothing is stored in check mode, which asks the server by dry runs. Nothing is
-    sent if findings refuse the plan, but that rules leave their policies, or if the forecast does, which `refusal` is
-    then about.
+    sent if findings refuse the plan, or the forecast does, which `refusal` is then about.
     Raises InvalidInput with all faults or all missing rights, and ApiError."""
     faults = list(request.faults)
     scope = scope_of(request)
@@ -274,16 +271,14 @@ def write_rules(
     snapshot, plan = _planned(api, snapshot, request, extra_findings)
     plan = with_restarts(plan)
     not_written = WrittenPolicies(request.policies)
-    if plan.refused and not (request.leaves_policies and request.policies.writes):
+    if plan.refused:
         return Written(plan, policies=not_written)
     if refusal and (plan.writes or request.policies.writes):
         return Written(plan, refusal=refusal, policies=not_written)
     if not (plan.writes or request.policies.writes):
         return Written(plan, policies=not_written)
-    from .rule_writes import leave_policies, write
+    from .rule_writes import write
 
-    if plan.refused:
-        return leave_policies(api, plan, request.policies, check)
     return write(api, plan, request.policies, check)
 
 

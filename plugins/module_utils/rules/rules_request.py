@@ -44,11 +44,6 @@ class RulesRequest:
     policies: PolicyPlan = NO_POLICIES
 
     @property
-    def leaves_policies(self) -> bool:
-        """Whether its rules are to leave their policies, whatever becomes of the workloads."""
-        return self.state == "absent" or (self.state == "present" and self.new_members == NONE)
-
-    @property
     def removes_rules(self) -> bool:
         """Whether rules go, or rest."""
         return self.state != "present" or self.prune or not all(x.enabled for x in self.rules)
