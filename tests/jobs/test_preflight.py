@@ -189,8 +189,15 @@ GATES = {
 }
 
 
-@pytest.mark.parametrize("playbook", GATES)
-@pytest.mark.parametrize("form", [["unknwon"], "[unknwon]"])
+@pytest.mark.parametrize(
+    ("playbook", "form"),
+    [
+        *((playbook, ["unknwon"]) for playbook in GATES),
+        ("apply", "[unknwon]"),
+        pytest.param("verify", "[unknwon]", marks=pytest.mark.sweep),
+        pytest.param("drill", "[unknwon]", marks=pytest.mark.sweep),
+    ],
+)
 def test_a_misspelt_gate_is_an_error(stage: Stage, playbook: str, form: str | list[str]) -> None:
     identity, wanted = PLAYBOOKS[playbook]
 
