@@ -584,8 +584,9 @@ new_members:
           type: str
     created_meanwhile:
       description:
-        - Workloads that O(rules) name and that were created before the policy was in force, so that they lack these
-          rules, and before the last read of this task. The next run writes them. Of those that were created later
+        - Workloads that O(rules) name and that lack these rules at the last read of this task, since they were created
+          before the policy was in force, are clones, or have an annotation that cannot be read. The next run writes
+          the rules, or says what a clone or such an annotation needs first. Of those that were created later
           M(virt.placement.placement_info) and M(virt.placement.lint_info) have the finding V(rule_not_on_new_member).
       type: list
       elements: dict

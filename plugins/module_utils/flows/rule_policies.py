@@ -109,9 +109,15 @@ def policy_entries(
         skipped.append(Entry("policy_rules_kept", text, names))
     if written.without_rules:
         names = tuple(ref.namespaced_name for ref in sorted(written.without_rules))
-        text = "created before the policy was in force, so without their rules"
+        text = (
+            "there without their rules: created before the policy was in force, cloned, or with an annotation that"
+            " cannot be read"
+        )
         skipped.append(Entry("created_meanwhile", text, names))
-        text = "run the same again: it writes their rules to workloads that were created meanwhile"
+        text = (
+            "run the same again: it writes their rules to workloads that were created meanwhile, and says what a clone"
+            " or a damaged annotation needs first"
+        )
         following.append(Entry("created_meanwhile", text))
     if plan.removed and restores and written.refused is None:
         names = tuple(rule.name for rule in plan.removed)
