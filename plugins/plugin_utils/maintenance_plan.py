@@ -9,7 +9,6 @@ import typing as t
 from dataclasses import dataclass
 
 from ansible_collections.virt.placement.plugins.module_utils.moves.window import parse_window
-from ansible_collections.virt.placement.plugins.plugin_utils.job import JobFailed
 
 Node = dict[str, t.Any]
 Options = t.Mapping[str, t.Any]
@@ -102,9 +101,9 @@ def drained_states(nodes: t.Iterable[Node]) -> dict[str, str]:
 
 
 def is_outside_of_window(options: Options) -> bool:
-    """Whether no node may be begun now. A wrong window has been refused when the nodes were read, by the host of that
-    module: this one may lack a time zone."""
+    """Whether no node may be begun now. A wrong window has been refused when the nodes were read: one that this host
+    cannot read is closed, since it may lack a time zone."""
     window, faults = parse_window(options["window"])
-    if faults:
-        raise JobFailed(map(str, faults))
-    return window is not None and datetime.datetime.now(datetime.timezone.utc) not in window
+    return bool(faults) or (
+        window is not None and datetime.datetime.now(datetime.timezone.utc) not in window
+    )

@@ -30,7 +30,7 @@ def test_forecast_without_the_option_has_what_leaves_the_policy(
 ) -> None:
     server = three_zones()
     for policy in on_server(planned(ONE, TWO).manifests).policies or ():
-        server.objects |= {policy_path(x.ref): x.manifest for x in (policy, *policy.bindings)}
+        server.objects |= {policy_path(x.ref): dict(x.manifest) for x in (policy, *policy.bindings)}
     server.served["admissionregistration.k8s.io"] = ["v1"]
     named = [{**rule, "workloads": ["w1-0"]} for rule in rules]
     result = run("forecast_info", server, {"namespace": "shop", "rules": named})

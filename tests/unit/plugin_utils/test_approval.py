@@ -91,7 +91,7 @@ def test_approval_is_for_one_policy() -> None:
 
 def test_approval_covers_no_other_rule_that_leaves_the_policy() -> None:
     """By prune the policy is the same, whichever other rules it loses."""
-    more = {"policy_digest": "a", "policy_rules_removed": ["one", "two"]}
+    more: dict[str, t.Any] = {"policy_digest": "a", "policy_rules_removed": ["one", "two"]}
     fewer = {**more, "policy_rules_removed": ["two"]}
     (fault,) = faults(published(**fewer), **more)
     assert fault.startswith("Rules one would leave the policy")
