@@ -31,7 +31,7 @@ def test_all_files_run_without_a_share_and_one_with_the_smallest() -> None:
 
 
 @pytest.mark.parametrize(
-    ("speed", "expected"), [(1.2, 1.0), (0.9, 1.0), (0.5, 0.54), (0.1, 0.06), (0.01, 0.01)]
+    ("speed", "expected"), [(1.2, 1.0), (0.9, 1.0), (0.5, 0.24), (0.2, 0.06), (0.01, 0.01)]
 )
 def test_share_falls_with_the_speed_of_the_processors(speed: float, expected: float) -> None:
     assert share.share_for(speed) == expected
