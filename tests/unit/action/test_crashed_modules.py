@@ -13,6 +13,7 @@ import pytest
 from ansible.release import __version__
 
 from dev import matrix
+from tests.support.modules import slowness
 from tests.unit.action.plays import CHECKOUT, played, run_playbook
 
 RELEASE = ".".join(__version__.split(".")[:2])
@@ -317,11 +318,14 @@ def test_job_whose_module_is_killed_has_the_moves_of_its_journal(tmp_path: Path)
 def test_job_whose_task_has_no_time_left_says_so_with_its_moves(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("ANSIBLE_TASK_TIMEOUT", "25")
-    ended = jobs_with(tmp_path, ["rollout"], STEPS.replace("END", "time.sleep(60)"))
+    seconds = round(25 * slowness())
+    monkeypatch.setenv("ANSIBLE_TASK_TIMEOUT", str(seconds))
+    ended = jobs_with(tmp_path, ["rollout"], STEPS.replace("END", "time.sleep(600)"))
     job, block = ended.jobs["rollout"], ended.block("rollout")
     assert job["outcome"] == "failed"
-    assert "Roll out: the task's timeout of 25 s ended it (keyword timeout" in job["failed"][0]
+    assert (
+        f"Roll out: the task's timeout of {seconds} s ended it (keyword timeout" in job["failed"][0]
+    )
     assert "moves    1 migrated: shop/db w1 -> w2" in block
     assert "skipped  shop/late: begun" in block
     assert job["next"] == ["correct the cause, then launch the same job again: it continues"]

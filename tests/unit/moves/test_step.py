@@ -60,6 +60,7 @@ from ansible_collections.virt.placement.plugins.module_utils.rollout.rollout_sou
     RolloutSource,
 )
 from dev.trace_server import NAMESPACE, TraceServer
+from tests.support.modules import slowness
 from tests.unit.moves.test_gates import parameters
 
 MIGRATIONS = "/apis/kubevirt.io/v1/namespaces/shop/virtualmachineinstancemigrations"
@@ -576,12 +577,13 @@ def test_run_that_waits_for_a_migration_says_so_each_minute(
     thread = threading.Thread(target=live)
     thread.start()
     try:
-        _result, lines = until_it_ends(cluster, run_timeout=4)
+        seconds = round(4 * slowness())
+        _result, lines = until_it_ends(cluster, run_timeout=seconds)
     finally:
         over.set()
         thread.join()
     reminders = [line for line in lines if line.startswith("still waiting: ")]
-    assert 2 <= len(reminders) <= 4, lines
+    assert 2 <= len(reminders) <= seconds, lines
     migrating = r"still waiting: migrating VirtualMachine shop/web\d since \d\d:\d\d:\d\d \w+"
     for line in reminders:
         assert re.fullmatch(rf"{migrating} \(the migration is Pending\)", line)
