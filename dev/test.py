@@ -39,7 +39,7 @@ from dev.steps import (
 from dev.unit_matrix import REPORTS
 from sandbox.releases import UnknownRelease, find
 from sandbox.used_rights import DIRECTORY
-from tests.file_share import DRAW, SHARE
+from tests.file_share import DRAW, SHARE, draw_files
 
 FAULTS = 12
 SEED = "1"
@@ -77,6 +77,9 @@ WITH_SANDBOX = (
 
 AT_ONCE = {WITH_UNIT_TESTS: 2, WITH_SANDBOX: 3}
 """Steps of each group that run at a time: two of WITH_SANDBOX leave a third of two cores idle."""
+
+SUITES_PER_SHARE = 4
+"""A quarter of the test files has files of all suites with control planes, a smaller share of fewer."""
 
 ONLY_WITH_ALL_FILES = (
     "sanity",
@@ -191,6 +194,8 @@ def main() -> int:
     for stage in stages(names):
         labelled = len(stage) > 1
         at_once = next((AT_ONCE[group] for group in AT_ONCE if stage[0] in group), 1)
+        if _share() < 1 and stage[0] in WITH_SANDBOX:
+            at_once = 1  # slow processors have no time left over
         with ThreadPoolExecutor(at_once) as pool:
             running = [pool.submit(run_or_leave_out, known[name], labelled) for name in stage]
         done = [step.result() for step in running]
@@ -210,6 +215,8 @@ def left_out(step: Step) -> str:
     """Why a step does not run here, in one line; empty where it does."""
     if step.name in ONLY_WITH_ALL_FILES and _share() < 1:
         return f"{_share():.1%} of the test files run here, and this step runs with all (SHARE=1)"
+    if step.name in set(WITH_SANDBOX) - _drawn_suites():
+        return f"{_share():.1%} of the test files run here, none of this suite (SHARE=1: all)"
     return real.left_out() if step.name == "real" else ""
 
 
@@ -227,6 +234,15 @@ def _choose_share(share: float | None, *, measure: bool) -> None:
 
 def _share() -> float:
     return float(os.environ.get(SHARE) or 1)
+
+
+def _drawn_suites() -> set[str]:
+    """Suites of WITH_SANDBOX that run: with a small share not all of them, since each starts control planes."""
+    suites = {
+        Path(name) for name in WITH_SANDBOX if name not in ONLY_WITH_ALL_FILES or _share() == 1
+    }
+    share = min(1.0, SUITES_PER_SHARE * _share())
+    return {suite.name for suite in draw_files(suites, share, os.environ.get(DRAW, ""))}
 
 
 def _commit() -> str:

@@ -69,6 +69,18 @@ def test_share_leaves_out_the_steps_that_it_does_not_make_shorter(
     assert result.left_out in capsys.readouterr().out
 
 
+def test_small_share_has_some_of_the_suites_with_control_planes(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv(SHARE, "0.07")
+    monkeypatch.setenv(DRAW, "a")
+
+    run = {step.name for step in test.steps() if not test.left_out(step)}
+
+    assert {"lint", "unit", "sandbox"} < run
+    assert len(run & set(test.WITH_SANDBOX)) == 2
+
+
 def test_share_of_the_faults_is_a_smaller_sample_and_a_second_run_has_whole_files(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
