@@ -213,9 +213,9 @@ def run_or_leave_out(step: Step, labelled: bool) -> Result:
 
 def left_out(step: Step) -> str:
     """Why a step does not run here, in one line; empty where it does."""
-    if step.name in ONLY_WITH_ALL_FILES and _share() < 1:
+    if _share() < 1 and step.name in ONLY_WITH_ALL_FILES:
         return f"{_share():.1%} of the test files run here, and this step runs with all (SHARE=1)"
-    if step.name in set(WITH_SANDBOX) - _drawn_suites():
+    if _share() < 1 and step.name in set(WITH_SANDBOX) - _drawn_suites():
         return f"{_share():.1%} of the test files run here, none of this suite (SHARE=1: all)"
     return real.left_out() if step.name == "real" else ""
 
@@ -238,9 +238,7 @@ def _share() -> float:
 
 def _drawn_suites() -> set[str]:
     """Suites of WITH_SANDBOX that run: with a small share not all of them, since each starts control planes."""
-    suites = {
-        Path(name) for name in WITH_SANDBOX if name not in ONLY_WITH_ALL_FILES or _share() == 1
-    }
+    suites = {Path(name) for name in WITH_SANDBOX if name not in ONLY_WITH_ALL_FILES}
     share = min(1.0, SUITES_PER_SHARE * _share())
     return {suite.name for suite in draw_files(suites, share, os.environ.get(DRAW, ""))}
 

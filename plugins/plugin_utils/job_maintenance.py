@@ -45,16 +45,9 @@ SELECTION = (
 def check(job: Job) -> Result:
     """Read the nodes and check everything before the first write. The record has what the job knows."""
     options = job.record.asked
-    topology = options["topology"]
-    if bool(options["nodes"]) == bool(topology) or len(topology) > 1:
-        raise JobFailed([SELECTION])
-    values = topology_values(options)  # a list without a value names no node
-    selected = (
-        {"topology": {next(iter(topology)): values}} if values else {"nodes": options["nodes"]}
-    )
-    read = _reading(
-        job, {**selected, "window": options["window"]} if options["window"] else selected
-    )
+    read = _reading(job, _selection(options))
+    if options["window"]:
+        read["window"] = options["window"]
     found = job.run("node_maintenance", read, check=True, may_fail=True, quiet=True)
     if job.added and found.get("failed"):  # the module names all that has changed
         job.run("node_maintenance", {**job.added, "state": "drained"}, check=True)
@@ -135,6 +128,16 @@ def _goes_on_without_some(job: Job, found: Result, plan: MaintenancePlan) -> boo
     state = job.record.asked["state"]
     continues = bool(plan.done or plan.marked or found.get("gone"))
     return state == "in_service" or (state == "serviced" and continues)
+
+
+def _selection(options: t.Mapping[str, t.Any]) -> Result:
+    """The options of node_maintenance that select the nodes of a job. A list without a value names no node."""
+    topology = options["topology"]
+    if bool(options["nodes"]) == bool(topology) or len(topology) > 1:
+        raise JobFailed([SELECTION])
+    if values := topology_values(options):
+        return {"topology": {next(iter(topology)): values}}
+    return {"nodes": options["nodes"]}
 
 
 def _reading(job: Job, selected: Result) -> Result:
