@@ -30,7 +30,8 @@ EXPECTED = {**BY_NAME, "workloads": ["db-1", "db-2"], "preferred": True}
 
 
 class ReadPolicies(t.Protocol):
-    def __call__(self, *policies: AdmissionPolicy, **options: t.Any) -> Result: ...
+    def __call__(self, *policies: AdmissionPolicy, **options: t.Any) -> Result:
+        """The result with these policies."""
 
 
 @pytest.fixture
