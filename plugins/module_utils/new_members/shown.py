@@ -9,8 +9,9 @@ from dataclasses import replace
 
 from ..model.admission_policy import MUTATING
 from ..model.json_pointer import JSON
+from ..model.objects import Ref
 from ..model.rendering import label_text
-from ..model.rule import Rule, WorkloadSelector
+from ..model.rule import Rule
 from ..model.snapshot import Snapshot
 from ..model.write import Write
 from ..rules.draft import RequestedRules
@@ -62,11 +63,10 @@ def _member(member: NewMember, mutates: bool) -> JSON:
         names = [f"each {kind} with {', '.join(pairs)}"]
     if not mutates:
         return {"workloads": names, "rules": [str(member.rule)], "warns": True}
-    selector = WorkloadSelector(kind, member.rule.namespace, ("new",))
     wanted = RequestedRules(
         {member.rule: member.terms},
         RuleSetChange(f"{member.rule.namespace}/{member.rule.rule_set}", 1, ""),
         stored={member.rule: member.stored},
     )
-    write = merge(stand_in(selector, "new", {}), wanted).write
+    write = merge(stand_in(Ref(kind, member.rule.namespace, "new"), {}), wanted).write
     return {**(write.after if write is not None else {}), "workloads": names}
