@@ -43,6 +43,12 @@ class NewMember:
     labels: Labels | None = None
     allowed: frozenset[str] = frozenset()
 
+    def meets(self, other: NewMember) -> bool:
+        """Whether one object may be of both."""
+        by_names = self.labels is None and other.labels is None
+        apart = by_names and {*self.names}.isdisjoint(other.names)
+        return self.kind is other.kind and not apart
+
 
 class NewMembers(t.NamedTuple):
     """`members` of the rules that a policy can write; of each other rule, why it cannot."""
