@@ -45,12 +45,11 @@ def with_members_shown(
 def _shown(write: Write, spec: JSON, rules: t.Sequence[Rule], snapshot: Snapshot) -> JSON:
     if spec is None or "policyName" in spec:  # a binding
         return spec
-    code = digest([spec.get(name) for name in _EXPRESSIONS], 12)
     mutates = write.target.kind == MUTATING
     return {
         "new_members": [_member(x, mutates) for x in new_members(rules, snapshot).members],
         **{name: value for name, value in spec.items() if name not in _EXPRESSIONS},
-        "expressions": code,
+        "expressions": digest([spec.get(name) for name in _EXPRESSIONS], 12),
     }
 
 
