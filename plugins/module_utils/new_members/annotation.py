@@ -50,7 +50,7 @@ def lacks_rules_of(rule: RuleId) -> str:
 
 def has_term(fingerprint: Fingerprint) -> str:
     """Whether a rule of another set has a term with the same effect."""
-    return f"{BEFORE}.contains({_beginning_of(fingerprint)})"
+    return f"{BEFORE}.contains({_fingerprint_start(fingerprint)})"
 
 
 def fingerprint_text(fingerprint: Fingerprint) -> str:
@@ -60,12 +60,12 @@ def fingerprint_text(fingerprint: Fingerprint) -> str:
 
 def recorded_fingerprint(fingerprint: Fingerprint, otherwise: str) -> str:
     """The fingerprint as a rule of another set has it, with quotes."""
-    begin = _beginning_of(fingerprint)
+    begin = _fingerprint_start(fingerprint)
     rest = f"""{BEFORE}.split({begin})[1].split('"')[0]"""
     return cel.either(has_term(fingerprint), f"""{begin} + {rest} + '"'""", otherwise)
 
 
-def _beginning_of(fingerprint: Fingerprint) -> str:
+def _fingerprint_start(fingerprint: Fingerprint) -> str:
     return cel.literal(f'"{fingerprint.location}:{fingerprint.meaning}.')
 
 

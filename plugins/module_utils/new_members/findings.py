@@ -43,7 +43,8 @@ def policy_findings(lint_input: LintInput) -> t.Iterator[Finding]:
     carried = StoredRules(OwnershipIndex.of(view_of(cluster)), cluster).members
     rules_of_policies: list[Rule] = []
     for policy in cluster.policies:
-        rules, of_set = rules_of_policy(policy), (policy.namespace, policy.rule_set)
+        rules = rules_of_policy(policy)
+        of_set = policy.namespace, policy.rule_set
         own = {rule: x for rule, x in carried.items() if (rule.namespace, rule.rule_set) == of_set}
         yield from _refused(policy)
         if of_no_rule := _of_no_rule(policy, rules or (), own, cluster):
@@ -79,8 +80,9 @@ def coverage(snapshot: Snapshot) -> Coverage:
         rules = rules_of_policy(policy)
         stored |= {x.id: x for x in rules or ()}
         if rules is None:
-            gap = Unreadable(f"rules of {policy.ref}", policy.namespace, "read", _DAMAGED)
-            unreadable.append(gap)
+            unreadable.append(
+                Unreadable(f"rules of {policy.ref}", policy.namespace, "read", _DAMAGED)
+            )
         if not any(map(_is_applied, policy.bindings)):
             continue
         if rules is None or _is_changed(policy):

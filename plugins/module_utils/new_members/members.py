@@ -91,7 +91,8 @@ class _Reference(t.NamedTuple):
 def _references(rule: Rule) -> list[_Reference]:
     """What names the workload counts before labels that choose it, and both before a target, which has labels of the
     rule alone."""
-    namespace, stored = rule.id.namespace, OwnedRule((), stored_options(rule), rule.enabled)
+    namespace = rule.id.namespace
+    stored = OwnedRule((), stored_options(rule), rule.enabled)
     workloads = [
         _Reference(x, replace(stored, chosen=tuple(sorted((x.labels or {}).items()))))
         for x in rule.workloads
@@ -166,8 +167,9 @@ def _missing(
 ) -> list[Workload]:
     """Stand-ins for what the references name and does not exist."""
     labels = {ref: x.labels or {} for x, _stored in references for ref in _refs(x, stand_ins)}
-    missing = (ref for ref in labels if ref not in snapshot.workloads_by_ref)
-    return [stand_in(ref, labels[ref]) for ref in missing]
+    return [
+        stand_in(ref, own) for ref, own in labels.items() if ref not in snapshot.workloads_by_ref
+    ]
 
 
 def _refs(selector: WorkloadSelector, stand_ins: t.Sequence[str]) -> list[Ref]:

@@ -45,9 +45,9 @@ def with_members_shown(
 def _shown(write: Write, spec: JSON, rules: t.Sequence[Rule], snapshot: Snapshot) -> JSON:
     if spec is None or "policyName" in spec:  # a binding
         return spec
-    mutates = write.target.kind == MUTATING
+    members = new_members(rules, snapshot).members
     return {
-        "new_members": [_member(x, mutates) for x in new_members(rules, snapshot).members],
+        "new_members": [_member(x, write.target.kind == MUTATING) for x in members],
         **{name: value for name, value in spec.items() if name not in _EXPRESSIONS},
         "expressions": digest([spec.get(name) for name in _EXPRESSIONS], 12),
     }
