@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import typing as t
 from dataclasses import replace
 
 from ..api.client import ApiClient
@@ -12,7 +13,7 @@ from ..model.findings import InputError
 from ..model.json_pointer import JSON
 from ..model.objects import Ref
 from ..model.rendering import Entry
-from ..model.rule import WorkloadSelector
+from ..model.rule import RuleId, WorkloadSelector
 from ..model.snapshot import Snapshot, unreadable_texts
 from ..rules.plan import is_named
 from ..rules.policy_plan import NONE, PolicyPlan, WrittenPolicies
@@ -87,66 +88,74 @@ def policy_entries(
     written: WrittenPolicies, mode: str, *, check: bool, restores: bool
 ) -> tuple[list[Entry], list[Entry], list[Entry]]:
     """What was written for workloads that are created later, what was not, and what is left to be done, for people."""
+    return (
+        list(_done(written, check)),
+        list(_skipped(written, mode, check)),
+        list(_following(written, restores)),
+    )
+
+
+def _skipped(written: WrittenPolicies, mode: str, check: bool) -> t.Iterator[Entry]:
     plan = written.plan
-    skipped: list[Entry] = []
-    following: list[Entry] = []
     for rule, why in sorted(plan.not_covered.items()) if mode != NONE else ():
         text = "not in the policy for workloads that are created later, since its terms depend on those that exist"
-        skipped.append(Entry(why.code, text, (rule.name,)))
+        yield Entry(why.code, text, (rule.name,))
     if written.refused is not None:
         names = tuple(dict.fromkeys(str(write.target) for write in plan.writes))
-        verb = "cannot" if check else "could not"
-        text = f"policy {verb} be written: {written.refused}"
-        skipped.append(Entry("policy_not_written", text, names))
-        following.append(Entry("policies_writer", f"for the policy: {written.refused.advice}"))
+        text = f"policy {'cannot' if check else 'could not'} be written: {written.refused}"
+        yield Entry("policy_not_written", text, names)
     if plan.unread or (mode == NONE and plan.why_none is not None):
         why_unknown = "; ".join(plan.unread) or str(plan.why_none)
         text = f"unknown whether a policy gives these rules to workloads that are created later: {why_unknown}"
-        skipped.append(Entry("policy_unknown", text))
+        yield Entry("policy_unknown", text)
     if plan.kept:
-        names = tuple(rule.name for rule in plan.kept)
         text = "stay in the policy, whose labels still choose workloads that are created later"
-        skipped.append(Entry("policy_rules_kept", text, names))
+        yield Entry("policy_rules_kept", text, _names(plan.kept))
     if written.without_rules:
-        names = tuple(ref.namespaced_name for ref in sorted(written.without_rules))
-        text = (
+        yield Entry(
+            "created_meanwhile",
             "there without their rules: created before the policy was in force, cloned, or with an annotation that"
-            " cannot be read"
+            " cannot be read",
+            tuple(ref.namespaced_name for ref in sorted(written.without_rules)),
         )
-        skipped.append(Entry("created_meanwhile", text, names))
-        text = (
+
+
+def _following(written: WrittenPolicies, restores: bool) -> t.Iterator[Entry]:
+    if written.refused is not None:
+        yield Entry("policies_writer", f"for the policy: {written.refused.advice}")
+    if written.without_rules:
+        yield Entry(
+            "created_meanwhile",
             "run the same again: it writes their rules to workloads that were created meanwhile, and says what a clone"
-            " or a damaged annotation needs first"
+            " or a damaged annotation needs first",
         )
-        following.append(Entry("created_meanwhile", text))
-    if plan.removed and restores and written.refused is None:
-        names = tuple(rule.name for rule in plan.removed)
-        text = (
+    if written.plan.removed and restores and written.refused is None:
+        yield Entry(
+            "policy_rules_removed",
             "an undo takes all rules out of the policy, and none out of workloads that have them from it; to put these"
-            " back: rules with new_members; to remove them: state absent"
+            " back: rules with new_members; to remove them: state absent",
+            _names(written.plan.removed),
         )
-        following.append(Entry("policy_rules_removed", text, names))
-    return _done(written, check), skipped, following
 
 
-def _done(written: WrittenPolicies, check: bool) -> list[Entry]:
+def _done(written: WrittenPolicies, check: bool) -> t.Iterator[Entry]:
     plan = written.plan
-    done: list[Entry] = []
     what = f"policy for workloads that are created later {'would be ' if check else ''}"
     policies = [x for x in written.done if not x.target.kind.endswith("Binding")] or written.done
     if names := tuple(str(write.target) for write in policies if write.after is not None):
-        done.append(Entry("policy_written", f"{what}written", names))
+        yield Entry("policy_written", f"{what}written", names)
     if names := tuple(str(write.target) for write in policies if write.after is None):
-        done.append(Entry("policy_removed", f"{what}removed", names))
+        yield Entry("policy_removed", f"{what}removed", names)
     if plan.removed and written.done:
-        names = tuple(rule.name for rule in plan.removed)
         text = f"rules that new workloads {'would no longer' if check else 'no longer'} get"
-        done.append(Entry("policy_rules_removed", text, names))
+        yield Entry("policy_rules_removed", text, _names(plan.removed))
     if plan.narrowed and written.done:
-        names = tuple(rule.name for rule in plan.narrowed)
         text = f"rules that {'would stay' if check else 'stay'} in the policy for their other workloads"
-        done.append(Entry("policy_rules_narrowed", text, names))
+        yield Entry("policy_rules_narrowed", text, _names(plan.narrowed))
     names = tuple(ref.namespaced_name for ref in written.expected if ref in plan.named)
     if names and written.refused is None:
-        done.append(Entry("expected", "get their rules when they are created", names))
-    return done
+        yield Entry("expected", "get their rules when they are created", names)
+
+
+def _names(rules: t.Iterable[RuleId]) -> tuple[str, ...]:
+    return tuple(rule.name for rule in rules)

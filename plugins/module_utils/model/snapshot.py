@@ -219,6 +219,18 @@ class Workload:
         return Obstacle("refused", one_line(str(why)), True)
 
 
+def bare_workload(ref: Ref, uid: str, labels: Labels, selected: Labels | None = None) -> Workload:
+    """A workload whose template has these labels and nothing else, for one that does not exist. `selected`: labels that
+    the template has, too, and by which its selector selects."""
+    manifest: JSON = {"metadata": {"labels": {**labels, **(selected or {})}}, "spec": {}}
+    for part in reversed(KINDS[ref.kind].template):
+        manifest = {part: manifest}
+    if selected:
+        manifest["spec"]["selector"] = {"matchLabels": selected}
+    metadata = {"name": ref.name, "namespace": ref.namespace, "uid": uid}
+    return Workload(ref, uid, {**manifest, "metadata": metadata})
+
+
 @dataclass(frozen=True, slots=True)
 class Vmi:
     """A VirtualMachineInstance (VMI)."""

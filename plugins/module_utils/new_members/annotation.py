@@ -15,7 +15,7 @@ from ..model.json_pointer import ANNOTATIONS, JSON
 from ..model.kinds import RULES
 from ..model.rule import RuleId
 from ..rules.ownership import BY_NAME, MOST_RULES, VERSION, OwnedRule
-from ..rules.term_slots import Effect, Fingerprint
+from ..rules.term_slots import Fingerprint
 from . import cel
 
 NAME = 'object.metadata.?name.orValue("")'
@@ -48,9 +48,9 @@ def lacks_rules_of(rule: RuleId) -> str:
     return cel.any_of([f'{TEXT} == ""', cel.all_of(written, f"!{TEXT}.contains({of_set})")])
 
 
-def has_term(effect: Effect) -> str:
-    """Whether a rule of another set has a term with this effect."""
-    return f"{BEFORE}.contains({cel.literal(_fingerprint_begins(effect))})"
+def has_term(fingerprint: Fingerprint) -> str:
+    """Whether a rule of another set has a term with the same effect."""
+    return f"{BEFORE}.contains({_fingerprint_start(fingerprint)})"
 
 
 def fingerprint_text(fingerprint: Fingerprint) -> str:
@@ -60,14 +60,13 @@ def fingerprint_text(fingerprint: Fingerprint) -> str:
 
 def recorded_fingerprint(fingerprint: Fingerprint, otherwise: str) -> str:
     """The fingerprint as a rule of another set has it, with quotes."""
-    begin = cel.literal(_fingerprint_begins(fingerprint.effect))
+    begin = _fingerprint_start(fingerprint)
     rest = f"""{BEFORE}.split({begin})[1].split('"')[0]"""
-    return cel.either(has_term(fingerprint.effect), f"""{begin} + {rest} + '"'""", otherwise)
+    return cel.either(has_term(fingerprint), f"""{begin} + {rest} + '"'""", otherwise)
 
 
-def _fingerprint_begins(effect: Effect) -> str:
-    location, meaning = effect
-    return f'"{location}:{meaning}.'
+def _fingerprint_start(fingerprint: Fingerprint) -> str:
+    return cel.literal(f'"{fingerprint.location}:{fingerprint.meaning}.')
 
 
 def has_location(location: str) -> str:
@@ -94,16 +93,13 @@ def texts(rules: t.Sequence[str], created: t.Sequence[tuple[str, str]]) -> dict[
     """The variables with its text. `rules` are entries of a list, `created` pointers with the conditions under which
     they were created."""
     pointers = [cel.optional(condition, cel.literal(_json(x))) for x, condition in created]
+    middle, end = cel.literal(f"}},{_CREATED}"), cel.literal("]}")
+    alone = f'{_beginning()} + variables.rules + {middle} + variables.created.join(",") + {end}'
     return {
         "rules": cel.joined(rules),
         "created": cel.list_of(pointers),
-        "annotation": cel.either(f'{BEFORE} == ""', _alone(), _beside_others()),
+        "annotation": cel.either(f'{BEFORE} == ""', alone, _beside_others()),
     }
-
-
-def _alone() -> str:
-    middle, end = cel.literal(f"}},{_CREATED}"), cel.literal("]}")
-    return f'{_beginning()} + variables.rules + {middle} + variables.created.join(",") + {end}'
 
 
 def _beside_others() -> str:

@@ -27,18 +27,13 @@ def literal(value: JSON) -> str:
     if isinstance(value, dict):
         return f"{{{', '.join(f'{literal(key)}: {_dyn(inner)}' for key, inner in value.items())}}}"
     if isinstance(value, list):
-        return f"[{', '.join(map(_dyn, value))}]"
+        return list_of(map(_dyn, value))
     # JSON escapes characters beyond U+FFFF as two halves, which CEL refuses.
     return json.dumps(value, ensure_ascii=False)
 
 
 def _dyn(value: JSON) -> str:
     return f"dyn({literal(value)})"
-
-
-def texts(values: t.Iterable[str]) -> str:
-    """A list of strings."""
-    return f"[{', '.join(map(literal, values))}]"
 
 
 def variable(name: str) -> str:
@@ -82,9 +77,9 @@ def joined(entries: t.Sequence[str]) -> str:
     return f'{list_of(entries)}.join(",")' if entries else '""'
 
 
-def member(parent: str, key: str) -> str:
-    """The value of a key; null where the map or the key is missing."""
-    return either(f"{parent} == null", NULL, f"{parent}[?{literal(key)}].orValue({NULL})")
+def entry(map_: str, key: str) -> str:
+    """The value of a key; null where it is missing."""
+    return f"{map_}[?{literal(key)}].orValue({NULL})"
 
 
 def has_pair(map_: str, key: str, value: str) -> str:

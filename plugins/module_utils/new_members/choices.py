@@ -5,7 +5,6 @@
 from __future__ import annotations
 
 import typing as t
-from dataclasses import dataclass
 
 from ..kinds.kind import Kind
 from ..kinds.registry import KINDS, RULE_KINDS
@@ -14,12 +13,8 @@ from . import annotation, cel
 from .members import NewMember
 from .places import at
 
-LABELS = cel.variable("labels")
-"""The labels of the template of the new object; a map."""
 
-
-@dataclass(frozen=True)
-class RuleChoice:
+class RuleChoice(t.NamedTuple):
     """Objects that a rule chooses. The variable `name` says whether the new object is one of them, by the expression
     `condition`."""
 
@@ -30,12 +25,6 @@ class RuleChoice:
     @property
     def applies(self) -> str:
         return cel.variable(self.name)
-
-    def meets(self, other: RuleChoice) -> bool:
-        """Whether both may choose the same object."""
-        one, two = self.member, other.member
-        by_names = one.labels is None and two.labels is None
-        return one.kind is two.kind and not (by_names and {*one.names}.isdisjoint(two.names))
 
 
 class Occurrence(t.NamedTuple):
@@ -52,7 +41,7 @@ class Occurrence(t.NamedTuple):
         conditions = [self.choice.applies]
         if self.earlier:
             conditions.append(cel.none_of([x.choice.applies for x in self.earlier]))
-        conditions.append(f"!{annotation.has_term(self.term.effect)}")
+        conditions.append(f"!{annotation.has_term(self.term.fingerprint)}")
         if self.term.location in MAPS:
             conditions.append(f"!{_has_value(self.term)}")
         return cel.all_of(*conditions)
@@ -70,7 +59,7 @@ class Occurrence(t.NamedTuple):
         text = annotation.recorded_fingerprint(self.term.fingerprint, text)
         if self.term.location not in MAPS:
             return text
-        is_set = annotation.has_term(self.term.effect)
+        is_set = annotation.has_term(self.term.fingerprint)
         return cel.optional(cel.any_of([f"!{_has_value(self.term)}", is_set]), text)
 
 
@@ -78,13 +67,11 @@ def choices_of(members: t.Iterable[NewMember]) -> tuple[RuleChoice, ...]:
     """The rules in their order. Where several parts of a rule choose an object, the first one counts."""
     choices: list[RuleChoice] = []
     for number, member in enumerate(sorted(members, key=lambda member: member.rule)):
-        condition = cel.all_of(is_kind(member.kind), _chooses(member, LABELS))
-        choice = RuleChoice(member, f"rule_{number}", condition)
-        parts = [x for x in choices if x.member.rule == member.rule and x.meets(choice)]
-        if parts:
-            others = cel.none_of([x.applies for x in parts])
-            choice = RuleChoice(member, choice.name, cel.all_of(condition, others))
-        choices.append(choice)
+        condition = cel.all_of(is_kind(member.kind), _chooses(member, cel.variable("labels")))
+        of_rule = (x for x in choices if x.member.rule == member.rule)
+        if earlier := [x.applies for x in of_rule if x.member.meets(member)]:
+            condition = cel.all_of(condition, cel.none_of(earlier))
+        choices.append(RuleChoice(member, f"rule_{number}", condition))
     return tuple(choices)
 
 
@@ -93,21 +80,23 @@ def occurrences_of(choices: t.Iterable[RuleChoice]) -> tuple[Occurrence, ...]:
     by_effect: dict[Effect, list[Occurrence]] = {}
     occurrences = []
     for choice in choices:
-        terms: dict[Effect, TemplateTerm] = {}
         for term in choice.member.terms:
-            terms.setdefault(term.effect, term)
-        for effect, term in terms.items():
-            same = by_effect.setdefault(effect, [])
-            earlier = tuple(x for x in same if x.choice.meets(choice))
-            same.append(Occurrence(term, choice, earlier))
-            occurrences.append(same[-1])
+            same = by_effect.setdefault(term.effect, [])
+            if not same or same[-1].choice is not choice:
+                earlier = tuple(x for x in same if x.choice.member.meets(choice.member))
+                same.append(Occurrence(term, choice, earlier))
+                occurrences.append(same[-1])
     return tuple(occurrences)
 
 
 def is_chosen(members: t.Iterable[NewMember]) -> str:
     """Whether a rule chooses the new object, without variables. A part that fails, as for labels that are no map,
     leaves the others."""
-    return cel.any_of(cel.all_of(is_kind(x.kind), _chooses(x, _labels_of(x.kind))) for x in members)
+    labels = ".?metadata.?labels.orValue({})"
+    return cel.any_of(
+        cel.all_of(is_kind(x.kind), _chooses(x, f"{cel.part_of_object(x.kind.template)}{labels}"))
+        for x in members
+    )
 
 
 def has_no_maker() -> str:
@@ -132,17 +121,12 @@ def is_kind(kind: Kind) -> str:
 def _chooses(member: NewMember, labels: str) -> str:
     """Whether names or labels choose the new object."""
     if member.labels is None:
-        return f"{annotation.NAME} in {cel.texts(member.names)}"
-    pairs = [cel.has_pair(labels, key, x) for key, x in sorted(member.labels.items())]
-    return cel.all_of(*pairs)
-
-
-def _labels_of(kind: Kind) -> str:
-    return f"{cel.part_of_object(kind.template)}.?metadata.?labels.orValue({{}})"
+        return f"{annotation.NAME} in {cel.list_of(map(cel.literal, member.names))}"
+    return cel.all_of(*(cel.has_pair(labels, *pair) for pair in sorted(member.labels.items())))
 
 
 def _has_value(term: TemplateTerm) -> str:
     """Whether a map of the template has this value of a key."""
     map_ = at(MAPS[term.location])
-    pair = cel.has_pair(map_, term.value["key"], term.value["value"])
-    return f"({map_} != null && {pair})"
+    has_pair = cel.has_pair(map_, term.value["key"], term.value["value"])
+    return cel.all_of(f"{map_} != null", has_pair)

@@ -41,24 +41,27 @@ def policy_findings(lint_input: LintInput) -> t.Iterator[Finding]:
     if cluster is None or cluster.policies is None:
         return
     carried = StoredRules(OwnershipIndex.of(view_of(cluster)), cluster).members
-    with_rules = []
+    rules_of_policies: list[Rule] = []
     for policy in cluster.policies:
+        rules = rules_of_policy(policy)
+        of_set = policy.namespace, policy.rule_set
+        own = {rule: x for rule, x in carried.items() if (rule.namespace, rule.rule_set) == of_set}
         yield from _refused(policy)
-        if of_no_rule := _of_no_rule(policy, cluster, carried):
-            yield from of_no_rule
+        if of_no_rule := _of_no_rule(policy, rules or (), own, cluster):
+            yield of_no_rule
         else:
-            yield from _stale(policy, carried)
-            with_rules.append(policy)
-    yield from _not_written(with_rules, lint_input)
+            yield from _stale(policy, rules, own)
+            rules_of_policies += rules or ()
+    yield from _not_written(rules_of_policies, lint_input, cluster)
     by_labels = sorted({RuleId.parse(x) for s in lint_input.subjects for x in s.declared.chosen})
     covering = {(x.namespace, x.rule_set) for x in cluster.policies}
     how = "policy" if cluster.platform.kubernetes >= MUTATES_SINCE else "warn"
-    for (namespace, rule_set), rules in groupby(by_labels, lambda x: (x.namespace, x.rule_set)):
+    for (namespace, rule_set), group in groupby(by_labels, lambda x: (x.namespace, x.rule_set)):
         if (namespace, rule_set) not in covering:
             yield Finding(
                 "new_members_not_covered",
                 "info",
-                f"The rules {listed([x.name for x in rules], 5)} of the set {rule_set} choose workloads by labels, and"
+                f"The rules {listed([x.name for x in group], 5)} of the set {rule_set} choose workloads by labels, and"
                 " workloads that are created later have none of them until rules are written again.",
                 f"Run rules with new_members {how}, or write the rules again after each creation.",
                 (Ref("Namespace", "", namespace),),
@@ -67,16 +70,19 @@ def policy_findings(lint_input: LintInput) -> t.Iterator[Finding]:
 
 def coverage(snapshot: Snapshot) -> Coverage:
     """How new members get a rule: `policy`, `warn`, or `none`; `unknown` where that cannot be said."""
+    if snapshot.policies is None:
+        return Coverage(lambda rule: "unknown")
     covered: dict[RuleId, str] = {}
     unknown = set()
     stored: dict[RuleId, Rule] = {}
     unreadable = []
-    for policy in sorted(snapshot.policies or (), key=lambda x: x.mutates):
-        rules = _rules_of(policy)
+    for policy in sorted(snapshot.policies, key=lambda x: x.mutates):
+        rules = rules_of_policy(policy)
         stored |= {x.id: x for x in rules or ()}
         if rules is None:
-            what = f"rules of {policy.ref}"
-            unreadable.append(Unreadable(what, policy.namespace, "read", _DAMAGED))
+            unreadable.append(
+                Unreadable(f"rules of {policy.ref}", policy.namespace, "read", _DAMAGED)
+            )
         if not any(map(_is_applied, policy.bindings)):
             continue
         if rules is None or _is_changed(policy):
@@ -86,8 +92,6 @@ def coverage(snapshot: Snapshot) -> Coverage:
         otherwise = "unknown" if _lacks_lists(snapshot, policy) else "none"
         how = "policy" if policy.mutates else "warn"
         covered |= {x.id: how if x.id in written else otherwise for x in rules}
-    if snapshot.policies is None:
-        return Coverage(lambda rule: "unknown")
     return Coverage(
         lambda rule: covered.get(
             rule, "unknown" if (rule.namespace, rule.rule_set) in unknown else "none"
@@ -99,10 +103,6 @@ def coverage(snapshot: Snapshot) -> Coverage:
 
 def _lacks_lists(cluster: Snapshot, policy: AdmissionPolicy) -> bool:
     return any(gap.namespace in ("", policy.namespace) for gap in cluster.unreadable)
-
-
-def _rules_of(policy: AdmissionPolicy) -> tuple[Rule, ...] | None:
-    return rules_of_policy(policy.manifest, policy.namespace, policy.rule_set)
 
 
 def _is_applied(binding: AdmissionPolicy) -> bool:
@@ -146,39 +146,35 @@ def _refused(policy: AdmissionPolicy) -> t.Iterator[Finding]:
 
 
 def _of_no_rule(
-    policy: AdmissionPolicy, cluster: Snapshot, carried: _Carried
-) -> t.Sequence[Finding]:
-    """A policy of which nothing else is left. One about workloads that do not exist yet is none."""
+    policy: AdmissionPolicy, rules: t.Iterable[Rule], carried: _Carried, cluster: Snapshot
+) -> Finding | None:
+    """A policy of which nothing else is left. One about workloads that do not exist yet is none. `carried`: the rules
+    of its set that workloads have."""
     if _lacks_lists(cluster, policy):
-        return ()
+        return None
     seen = f"there is no namespace {policy.namespace}"
     if policy.namespace in cluster.namespaces_by_name:
-        of_set = {
-            x for x in carried if (x.namespace, x.rule_set) == (policy.namespace, policy.rule_set)
-        }
-        view = view_of(cluster)
         members = [
-            x.ref
-            for rule in _rules_of(policy) or ()
-            for x in resolve(rule, view, []).members.workloads
+            str(x.ref)
+            for rule in rules
+            for x in resolve(rule, view_of(cluster), []).members.workloads
         ]
-        if of_set or not members or not policy.mutates:
-            return ()
-        seen = f"no workload has a rule of the set {policy.rule_set}, though {listed(list(map(str, members)), 3)} could"
-    return [
-        Finding(
-            "policy_of_no_rule",
-            "warning",
-            f"The policy {policy.name} has no rules any more: {seen}.",
-            f"Where the rules are still wanted, run rules with new_members. {_DELETE} where they are not.",
-            (policy.ref,),
-        )
-    ]
+        if carried or not members or not policy.mutates:
+            return None
+        seen = f"no workload has a rule of the set {policy.rule_set}, though {listed(members, 3)} could"
+    return Finding(
+        "policy_of_no_rule",
+        "warning",
+        f"The policy {policy.name} has no rules any more: {seen}.",
+        f"Where the rules are still wanted, run rules with new_members. {_DELETE} where they are not.",
+        (policy.ref,),
+    )
 
 
-def _stale(policy: AdmissionPolicy, carried: _Carried) -> t.Iterator[Finding]:
+def _stale(
+    policy: AdmissionPolicy, rules: t.Iterable[Rule] | None, carried: _Carried
+) -> t.Iterator[Finding]:
     """A policy that does not write what the workloads have."""
-    rules = _rules_of(policy)
     seen, advice = "", f"{_WRITE_AGAIN}."
     if rules is None:
         seen = _DAMAGED
@@ -186,14 +182,12 @@ def _stale(policy: AdmissionPolicy, carried: _Carried) -> t.Iterator[Finding]:
     elif _is_changed(policy):
         seen = "another client changed its spec"
     else:
-        own = {rule.id: (stored_options(rule), rule.enabled) for rule in rules}
+        declared = {rule.id: (stored_options(rule), rule.enabled) for rule in rules}
         other = [
             rule.name
-            for rule, workloads in sorted(carried.items())
-            if (rule.namespace, rule.rule_set) == (policy.namespace, policy.rule_set)
-            for owned in [list(workloads.values())]
-            if (rule in own or any(x.chosen for x in owned))
-            and any((x.declared, x.enabled) != own.get(rule) for x in owned)
+            for rule, owned in sorted(carried.items())
+            if (rule in declared or any(x.chosen for x in owned.values()))
+            and any((x.declared, x.enabled) != declared.get(rule) for x in owned.values())
         ]
         seen = f"workloads have other options of {listed(other, 5)}" if other else ""
     if seen:
@@ -208,36 +202,37 @@ def _stale(policy: AdmissionPolicy, carried: _Carried) -> t.Iterator[Finding]:
 
 
 def _not_written(
-    policies: t.Iterable[AdmissionPolicy], lint_input: LintInput
+    rules: t.Iterable[Rule], lint_input: LintInput, cluster: Snapshot
 ) -> t.Iterator[Finding]:
     """Workloads that rules of policies name, and that lack these rules. Those of which their labels say it already are
     left out."""
-    lacking: dict[RuleId, set[Ref]] = {}
     subjects = {subject.ref for subject in lint_input.subjects}
-    for rule in (x for policy in policies for x in _rules_of(policy) or () if x.enabled):
-        refs = (ref for selector in rule.workloads for ref in _chosen(selector, lint_input))
-        existing = (lint_input.by_ref[ref] for ref in refs if ref in subjects)
-        found = [workload.ref for workload in existing if lacks(workload, str(rule.id))]
-        lacking.setdefault(rule.id, set()).update(found)
-    by_labels = set(lacking_by_labels(lint_input) if any(lacking.values()) else ())
-    for rule_id, refs_of_rule in sorted(lacking.items()):
-        if workloads := sorted(x for x in refs_of_rule if (x, rule_id) not in by_labels):
-            yield Finding(
-                "rule_not_on_new_member",
-                "warning",
-                f"It is a member of rule {rule_id.in_namespace} of the policy for new members, and lacks the rule: the"
-                " policy did not write it at the creation, or another client removed it. The rule has no effect on its"
-                " placement.",
-                f"Write all rules of the set {rule_id.rule_set} again with new_members (playbook apply, or module"
-                " rules). If it is no member, take it out of the rule first.",
-                tuple(workloads),
-                rule_id.name,
-                named=(),
-            )
+    lacking = {
+        (rule.id, ref)
+        for rule in rules
+        for selector in (rule.workloads if rule.enabled else ())
+        for ref in _chosen(selector, cluster)
+        if ref in subjects and lacks(lint_input.by_ref[ref], str(rule.id))
+    }
+    if lacking:
+        lacking -= {(rule_id, ref) for ref, rule_id in lacking_by_labels(lint_input)}
+    for rule_id, pairs in groupby(sorted(lacking), lambda pair: pair[0]):
+        yield Finding(
+            "rule_not_on_new_member",
+            "warning",
+            f"It is a member of rule {rule_id.in_namespace} of the policy for new members, and lacks the rule: the"
+            " policy did not write it at the creation, or another client removed it. The rule has no effect on its"
+            " placement.",
+            f"Write all rules of the set {rule_id.rule_set} again with new_members (playbook apply, or module"
+            " rules). If it is no member, take it out of the rule first.",
+            tuple(ref for _rule_id, ref in pairs),
+            rule_id.name,
+            named=(),
+        )
 
 
-def _chosen(selector: WorkloadSelector, lint_input: LintInput) -> t.Iterable[Ref]:
+def _chosen(selector: WorkloadSelector, cluster: Snapshot) -> t.Iterable[Ref]:
     """The workloads that names or labels choose. Those with names may not exist."""
     if selector.labels is None:
         return (Ref(selector.kind, selector.namespace, name) for name in selector.names)
-    return WorkloadLookup(view_of(t.cast(Snapshot, lint_input.cluster)), []).select(selector, "")
+    return WorkloadLookup(view_of(cluster), []).select(selector, "")

@@ -15,21 +15,18 @@ from dataclasses import dataclass, replace
 from ..kinds.kind import Kind
 from ..kinds.registry import KINDS
 from ..model.findings import InputError
-from ..model.json_pointer import JSON
 from ..model.kinds import PREFIX
 from ..model.objects import Labels, Ref, is_object_name
 from ..model.obstacle import NOT_COVERED, Obstacle
 from ..model.rule import PodSelector, Rule, RuleId, WorkloadSelector
-from ..model.snapshot import Snapshot, Workload
+from ..model.snapshot import Snapshot, Workload, bare_workload
 from ..rules.compile import Compiled, compile_rule
-from ..rules.members import GroupSelectorBuilder, resolve, targets_of
+from ..rules.members import GroupSelectorBuilder, expressions_of, resolve, targets_of
 from ..rules.ownership import OwnedRule
 from ..rules.ownership_index import OwnershipIndex
 from ..rules.stored_rules import stored_options
 from ..rules.term_slots import TemplateTerm
 from ..view.view import view_of
-
-Terms = tuple[TemplateTerm, ...]
 
 
 @dataclass(frozen=True)
@@ -40,11 +37,17 @@ class NewMember:
 
     rule: RuleId
     kind: Kind
-    terms: Terms
+    terms: tuple[TemplateTerm, ...]
     stored: OwnedRule
     names: tuple[str, ...] = ()
     labels: Labels | None = None
     allowed: frozenset[str] = frozenset()
+
+    def meets(self, other: NewMember) -> bool:
+        """Whether one object may be of both."""
+        by_names = self.labels is None and other.labels is None
+        apart = by_names and {*self.names}.isdisjoint(other.names)
+        return self.kind is other.kind and not apart
 
 
 class NewMembers(t.NamedTuple):
@@ -57,161 +60,129 @@ class NewMembers(t.NamedTuple):
 def new_members(rules: t.Sequence[Rule], snapshot: Snapshot) -> NewMembers:
     """What the rules write to new objects of their own namespace. Rules that name their workloads by name alone, and
     rest, have no new ones."""
-    named = [rule for rule in rules if not rule.everywhere]
-    references = {rule.id: _references(rule) for rule in named}
-    few, more = (
-        _terms(named, references, snapshot, stand_ins) for stand_ins in (("1",), ("2", "3"))
-    )
-    members: list[NewMember] = []
-    not_covered: dict[RuleId, Obstacle] = {}
-    for rule in named:
-        if few[rule.id] is None or few[rule.id] != more[rule.id]:
-            not_covered[rule.id] = _not_covered(rule)
-            continue
-        members += _members(rule, few[rule.id] or [])
-    return NewMembers(tuple(members), not_covered)
+    named = [(rule, _references(rule)) for rule in rules if not rule.everywhere]
+    few, more = (_compiled(named, snapshot, stand_ins) for stand_ins in (("1",), ("2", "3")))
+    covered = {rule: x for rule, x in few.items() if x is not None and x == more[rule]}
+    not_covered = {
+        rule: Obstacle(
+            NOT_COVERED,
+            f"rule {rule.name} writes terms that depend on the names, selectors or number of its workloads",
+            advice="Choose all of its workloads by the same labels, or set its option label.",
+        )
+        for rule in few
+        if rule not in covered
+    }
+    return NewMembers(tuple(x for members in covered.values() for x in members), not_covered)
 
 
 def stand_ins_of_names(rules: t.Iterable[Rule], snapshot: Snapshot) -> tuple[Workload, ...]:
-    """Stand-ins of the workloads that the rules name, and that do not exist, but can."""
-    named = (x.selector for rule in rules for x in _references(rule) if x.selector.labels is None)
-    names = {(selector.kind, name): selector for selector in named for name in selector.names}
-    stand_ins = (
-        stand_in(selector, name, {})
-        for (_kind, name), selector in names.items()
-        if is_object_name(name)
-    )
-    return tuple(x for x in stand_ins if x.ref not in snapshot.workloads_by_ref)
-
-
-def _not_covered(rule: Rule) -> Obstacle:
-    return Obstacle(
-        NOT_COVERED,
-        f"rule {rule.id.name} writes terms that depend on the names, selectors or number of its workloads",
-        advice="Choose all of its workloads by the same labels, or set its option label.",
-    )
+    """Stand-ins for the workloads that the rules name, and that do not exist, but can."""
+    references = (x for rule in rules for x in _references(rule))
+    return tuple(x for x in _missing(references, (), snapshot) if is_object_name(x.ref.name))
 
 
 class _Reference(t.NamedTuple):
-    """Workloads that a rule names. `is_target`: beside its own."""
+    """Workloads that a rule names, and what the annotation of each has of the rule beside the terms."""
 
     selector: WorkloadSelector
-    is_target: bool
+    stored: OwnedRule
 
 
 def _references(rule: Rule) -> list[_Reference]:
-    """What names the workload counts before labels that choose it, and both before a target."""
-    own = rule.id.namespace
-    workloads = [_Reference(x, False) for x in rule.workloads if x.namespace == own]
+    """What names the workload counts before labels that choose it, and both before a target, which has labels of the
+    rule alone."""
+    namespace = rule.id.namespace
+    stored = OwnedRule((), stored_options(rule), rule.enabled)
+    workloads = [
+        _Reference(x, replace(stored, chosen=tuple(sorted((x.labels or {}).items()))))
+        for x in rule.workloads
+        if x.namespace == namespace
+    ]
     targets = [
-        _Reference(target, True)
+        _Reference(target, OwnedRule())
         for _option, target in targets_of(rule)
-        if not isinstance(target, PodSelector) and target.namespace == own
+        if not isinstance(target, PodSelector) and target.namespace == namespace
     ]
     return [*sorted(workloads, key=lambda x: x.selector.labels is not None), *targets]
 
 
-TermsOfNames = list[tuple[_Reference, t.Mapping[str, Terms]]]
-"""The terms of the workloads of each reference, by name; those of a choice by labels have the name ""."""
-
-
-def _terms(
-    rules: t.Sequence[Rule],
-    references: t.Mapping[RuleId, t.Sequence[_Reference]],
+def _compiled(
+    named: t.Sequence[tuple[Rule, t.Sequence[_Reference]]],
     snapshot: Snapshot,
     stand_ins: t.Sequence[str],
-) -> dict[RuleId, TermsOfNames | None]:
-    """The terms of each rule, with this many stand-ins for each choice by labels. None where stand-ins of one choice
-    get different terms, or workloads that the rule names cannot be read."""
-    named = [x.selector for listed in references.values() for x in listed]
-    workloads, present = [*snapshot.workloads], {*snapshot.workloads_by_ref}
-    for workload in (x for selector in named for x in _stand_ins(selector, stand_ins)):
-        if workload.ref not in present:
-            present.add(workload.ref)
-            workloads.append(workload)
-    view = view_of(replace(snapshot, workloads=tuple(workloads)))
+) -> dict[RuleId, list[NewMember] | None]:
+    """The new members of each rule, with these stand-ins for each choice by labels. None where workloads that the rule
+    names cannot be read, or its terms select by what a new workload need not have."""
+    missing = _missing((x for _rule, listed in named for x in listed), stand_ins, snapshot)
+    view = view_of(replace(snapshot, workloads=(*snapshot.workloads, *missing)))
     selectors = GroupSelectorBuilder(view, OwnershipIndex.of(view).ownership)
-    terms: dict[RuleId, TermsOfNames | None] = {}
-    for rule in rules:
+    members: dict[RuleId, list[NewMember] | None] = {}
+    for rule, references in named:
         faults: list[InputError] = []
         compiled = compile_rule(resolve(rule, view, faults), selectors)
-        found = [_of_reference(x, compiled.terms, stand_ins) for x in references[rule.id]]
-        unknown = faults or None in found or _selects_by_own(compiled, references[rule.id])
-        terms[rule.id] = None if unknown else t.cast(TermsOfNames, found)
-    return terms
+        unknown = faults or _selects_by_own(compiled, references)
+        members[rule.id] = None if unknown else _members(compiled, references, stand_ins)
+    return members
 
 
 def _selects_by_own(compiled: Compiled, references: t.Iterable[_Reference]) -> bool:
     """Whether a selector of a term is made of those of workloads, or a label of ours stands for them: such a workload
     does not exist yet, or may be created again with another selector."""
-    rule = compiled.rule
-    by_labels = [
-        [{"key": key, "operator": "In", "values": [x]} for key, x in sorted(labels.items())]
-        for labels in (reference.selector.labels for reference in references)
-        if labels is not None
-    ]
+    label = compiled.rule.label
+    by_labels = [expressions_of(x.labels) for x, _stored in references if x.labels is not None]
     return any(
-        list(selection.expressions) not in by_labels
+        selection.expressions not in by_labels
         for selection in compiled.selections
-        if rule.label is None or selection.label != rule.label
+        if label is None or selection.label != label
         if any(member.kind.selected for member in selection.members)
     )
 
 
-def _of_reference(
-    reference: _Reference, terms: t.Mapping[Ref, Terms], stand_ins: t.Sequence[str]
-) -> tuple[_Reference, dict[str, Terms]] | None:
-    selector = reference.selector
-    if selector.labels is None:
-        refs = (Ref(selector.kind, selector.namespace, name) for name in selector.names)
-        return reference, {ref.name: terms[ref] for ref in refs if ref in terms}
-    of_stand_ins = [terms.get(x.ref) for x in _stand_ins(selector, stand_ins)]
-    if any(x != of_stand_ins[0] for x in of_stand_ins):
-        return None
-    return reference, {} if of_stand_ins[0] is None else {"": of_stand_ins[0]}
+def _members(
+    compiled: Compiled, references: t.Iterable[_Reference], stand_ins: t.Sequence[str]
+) -> list[NewMember]:
+    """The new members of one rule: names with the same terms are together, as are stand-ins."""
+    rule = compiled.rule
+    alike: dict[str, tuple[NewMember, list[str]]] = {}
+    for selector, stored in references:
+        for ref in _refs(selector, stand_ins):
+            if ref in compiled.terms:
+                member = NewMember(
+                    rule.id,
+                    KINDS[ref.kind],
+                    compiled.terms[ref],
+                    stored,
+                    labels=selector.labels,
+                    allowed=rule.allow_findings,
+                )
+                alike.setdefault(str(member), (member, []))[1].append(ref.name)
+    return [
+        replace(member, names=tuple(names) if member.labels is None else ())
+        for member, names in alike.values()
+    ]
 
 
-def _stand_ins(selector: WorkloadSelector, names: t.Sequence[str]) -> list[Workload]:
-    """Workloads of the names, or as many with the labels as there are `names`."""
-    if selector.labels is None:
-        return [stand_in(selector, name, {}) for name in selector.names]
-    labels = dict(selector.labels)
-    # No object can have such a name.
-    label = " ".join(("stand-in", *(f"{key}={x}" for key, x in sorted(labels.items()))))
-    return [stand_in(selector, f"{label} {name}", labels) for name in names]
+def _missing(
+    references: t.Iterable[_Reference], stand_ins: t.Sequence[str], snapshot: Snapshot
+) -> list[Workload]:
+    """Stand-ins for what the references name and does not exist."""
+    labels = {ref: x.labels or {} for x, _stored in references for ref in _refs(x, stand_ins)}
+    return [
+        stand_in(ref, own) for ref, own in labels.items() if ref not in snapshot.workloads_by_ref
+    ]
 
 
-def stand_in(selector: WorkloadSelector, name: str, labels: dict[str, str]) -> Workload:
-    """A workload with a selector of its own."""
-    kind = KINDS[selector.kind]
-    own = {f"{PREFIX}stand-in": name} if kind.selected else {}
-    manifest: JSON = {"metadata": {"labels": {**labels, **own}}, "spec": {}}
-    for part in reversed(kind.template):
-        manifest = {part: manifest}
-    if kind.selected:
-        manifest["spec"]["selector"] = {"matchLabels": own}
-    ref = Ref(kind.name, selector.namespace, name)
-    metadata = {"name": name, "namespace": selector.namespace, "uid": f"stand-in-{name}"}
-    return Workload(ref, f"stand-in-{kind.name}-{name}", {**manifest, "metadata": metadata})
+def _refs(selector: WorkloadSelector, stand_ins: t.Sequence[str]) -> list[Ref]:
+    """The workloads of the names; for labels, one for each of the stand-ins."""
+    names: t.Iterable[str] = selector.names
+    if selector.labels is not None:
+        pairs = (f"{key}={value}" for key, value in sorted(selector.labels.items()))
+        label = " ".join(("stand-in", *pairs))
+        names = (f"{label} {number}" for number in stand_ins)  # no object can have such a name
+    return [Ref(selector.kind, selector.namespace, name) for name in names]
 
 
-def _members(rule: Rule, terms: TermsOfNames) -> t.Iterator[NewMember]:
-    """The new members of one rule: names with the same terms are together. A target has labels of the rule alone."""
-    names: dict[str, tuple[NewMember, list[str]]] = {}
-    for (selector, is_target), terms_by_name in terms:
-        stored = OwnedRule()
-        if not is_target:
-            chosen = tuple(sorted((selector.labels or {}).items()))
-            stored = OwnedRule((), stored_options(rule), rule.enabled, chosen)
-        for name, written in terms_by_name.items():
-            member = NewMember(
-                rule.id,
-                KINDS[selector.kind],
-                written,
-                stored,
-                labels=selector.labels,
-                allowed=rule.allow_findings,
-            )
-            names.setdefault(str(member), (member, []))[1].append(name)
-    for member, alike in names.values():
-        yield replace(member, names=tuple(alike) if member.labels is None else ())
+def stand_in(ref: Ref, labels: Labels) -> Workload:
+    """A workload with these labels, and a selector of its own."""
+    own = {f"{PREFIX}stand-in": ref.name} if KINDS[ref.kind].selected else None
+    return bare_workload(ref, f"stand-in-{ref.kind}-{ref.name}", labels, own)

@@ -16,35 +16,30 @@ from .places import NO_LIST, are_wanted, at, list_at, wanted
 Locations = t.Sequence[TermLocation]
 
 
-def inside_of(locations: Locations) -> Locations:
+def _inside(locations: Locations) -> Locations:
     """Those of the locations that are inside a node term."""
     return [location for location in locations if location in IN_NODE_TERM]
 
 
 def operations(locations: Locations) -> t.Iterator[str]:
     """What writes them, as entries of a list."""
-    if inside := inside_of(locations):
-        lists = ", ".join(
-            f"?{_key(x)}: {_if_wanted(x, wanted(x), 'optional.none()')}" for x in inside
-        )
+    if inside := _inside(locations):
+        lists = ", ".join(f"?{_key(x)}: {_if_wanted(x, wanted(x))}" for x in inside)
         yield _set_required(are_wanted(inside), f"[{{{lists}}}]")
         lists = ", ".join(f"?{_key(x)}: {_list_after(x, x in inside)}" for x in IN_NODE_TERM)
         terms = f"{at(NODE_TERMS)}.map(term, {cel.either(_has_entries(), f'{{{lists}}}', 'term')})"
         is_there = cel.all_of(f"{at(NODE_TERMS)} != null", are_wanted(inside))
         yield cel.optional(is_there, cel.add("variables.path", NODE_TERMS, terms))
     if TermLocation.NODE_TERM in locations:
-        whole = [TermLocation.NODE_TERM]
-        yield _set_required(are_wanted(whole), wanted(TermLocation.NODE_TERM))
+        is_wanted = are_wanted([TermLocation.NODE_TERM])
+        yield _set_required(is_wanted, wanted(TermLocation.NODE_TERM))
 
 
 def refusals(locations: Locations, refuses_empty: str) -> t.Iterator[str]:
     """Where rules would be refused, or the policy cannot do what they do. `refuses_empty`: a rule applies that does not
     allow that all terms are empty."""
-    inside = inside_of(locations)
-    if inside:
-        yield cel.all_of(
-            refuses_empty, f"{at(NODE_REQUIRED)} != null", f"!{_any_term(_has_entries())}"
-        )
+    if inside := _inside(locations):
+        yield cel.all_of(refuses_empty, f"{at(NODE_REQUIRED)} != null", f"!{_any_term()}")
         yield cel.all_of(are_wanted(inside), annotation.has_location(TermLocation.NODE_TERM))
         yield from map(_needs_digest, inside)
     if TermLocation.NODE_TERM in locations:
@@ -56,7 +51,7 @@ def created(locations: Locations) -> dict[str, str]:
     """The pointers in `created` of lists that are added to each term that has none, with the conditions."""
     return {
         f"{NODE_TERMS}/#/{IN_NODE_TERM[x]}": cel.all_of(are_wanted([x]), _a_term_lacks(x))
-        for x in inside_of(locations)
+        for x in _inside(locations)
     }
 
 
@@ -73,7 +68,7 @@ def _key(location: TermLocation) -> str:
 
 def _list(location: TermLocation) -> str:
     """A list of the node term `term`; null where it is missing."""
-    return f"term[?{_key(location)}].orValue({cel.NULL})"
+    return cel.entry("term", IN_NODE_TERM[location])
 
 
 def _entries(location: TermLocation) -> str:
@@ -84,25 +79,25 @@ def _has_entries() -> str:
     return cel.any_of(cel.is_filled(_entries(location)) for location in IN_NODE_TERM)
 
 
-def _any_term(condition: str) -> str:
-    return f"{list_at(NODE_TERMS)}.exists(term, {condition})"
+def _any_term(*conditions: str) -> str:
+    """Whether the conditions hold for a term with entries."""
+    return f"{list_at(NODE_TERMS)}.exists(term, {cel.all_of(_has_entries(), *conditions)})"
 
 
 def _a_term_lacks(location: TermLocation) -> str:
     """Whether a term with entries has no list for those of this location."""
-    return _any_term(cel.all_of(_has_entries(), f"{_list(location)} == null"))
+    return _any_term(f"{_list(location)} == null")
 
 
 def _needs_digest(location: TermLocation) -> str:
     """One term lacks the list, and that of another is empty: the annotation would have to tell them apart by a digest,
     which CEL cannot make."""
     is_empty = f"{_list(location)} != null && size({_list(location)}) == 0"
-    has_empty = _any_term(cel.all_of(_has_entries(), is_empty))
-    return cel.all_of(are_wanted([location]), _a_term_lacks(location), has_empty)
+    return cel.all_of(are_wanted([location]), _a_term_lacks(location), _any_term(is_empty))
 
 
-def _if_wanted(location: TermLocation, value: str, otherwise: str) -> str:
-    return cel.either(cel.is_filled(wanted(location)), f"optional.of({value})", otherwise)
+def _if_wanted(location: TermLocation, value: str, otherwise: str = "optional.none()") -> str:
+    return cel.either(are_wanted([location]), f"optional.of({value})", otherwise)
 
 
 def _list_after(location: TermLocation, has_wanted: bool) -> str:

@@ -27,35 +27,25 @@ from ..kinds.kind import Kind
 from ..model.json_pointer import Pointer
 from ..rules.checks import EMPTY_NODE_TERM, MULTIPLE_REQUIRED_AFFINITY
 from ..rules.term_slots import (
+    IN_NODE_TERM,
     LISTS,
     MAPS,
     NODE_REQUIRED,
     NODE_TERMS,
+    SPEC,
     TermLocation,
 )
 from . import annotation, cel, node_terms
 from .choices import choices_of, is_kind, occurrences_of
 from .members import NewMember
-from .places import are_wanted, at, list_at, name_of, place_of, wanted, wanted_name
+from .places import are_wanted, at, extended, name_of, place_of, wanted, wanted_name
 
 _LABELS = MAPS[TermLocation.LABEL]
 
 
-class PolicyExpressions(t.NamedTuple):
-    """`variables` by their names, in the order in which they depend on each other; `patch` is the jsonPatch
-    expression."""
-
-    variables: t.Mapping[str, str]
-    patch: str
-
-
-def policy_expressions(members: t.Iterable[NewMember]) -> PolicyExpressions:
-    """The expressions of the policy of one namespace and rule set."""
-    return _Expressions(members).all()
-
-
-class _Expressions:
-    """The expressions for some members; `_locations` are those of their terms, in the order of TermLocation."""
+class PolicyExpressions:
+    """The expressions of the policy of one namespace and rule set. `_locations` are those of the terms of its members,
+    in the order of TermLocation."""
 
     def __init__(self, members: t.Iterable[NewMember]) -> None:
         self._choices = choices_of(members)
@@ -63,8 +53,9 @@ class _Expressions:
         locations = {x.term.location for x in self._occurrences}
         self._locations = [location for location in TermLocation if location in locations]
 
-    def all(self) -> PolicyExpressions:
-        variables = {
+    def variables(self) -> dict[str, str]:
+        """The variables by their names, in the order in which they depend on each other."""
+        return {
             "before": annotation.TEXT,
             "template": self._by_kind(lambda kind: cel.part_of_object(kind.template)),
             "path": self._by_kind(lambda kind: cel.literal(str(Pointer(kind.template)))),
@@ -76,8 +67,11 @@ class _Expressions:
             "refused": cel.any_of(self._refusals()),
             **self._annotation(),
         }
-        patch = cel.list_of([*self._operations(), *annotation.operations()])
-        return PolicyExpressions(variables, cel.either("variables.refused", "[]", patch))
+
+    def patch(self) -> str:
+        """The operations of JSON Patch."""
+        operations = cel.list_of([*self._operations(), *annotation.operations()])
+        return cel.either("variables.refused", "[]", operations)
 
     def _by_kind(self, value: t.Callable[[Kind], str]) -> str:
         """The value for the kind of the new object."""
@@ -91,10 +85,9 @@ class _Expressions:
     @functools.cached_property
     def _pointers(self) -> list[Pointer]:
         """The maps and lists that terms go into, each after the map that holds it."""
-        places = [_LABELS, *map(place_of, self._locations)]
         pointers = {
             Pointer(place.parts[:depth])
-            for place in places
+            for place in (_LABELS, *map(place_of, self._locations))
             for depth in range(1, len(place.parts) + 1)
         }
         return sorted(pointers, key=lambda pointer: (len(pointer.parts), pointer.parts))
@@ -114,7 +107,7 @@ class _Expressions:
         for pointer in self._pointers:
             depth = len(pointer.parts)
             within = [x for x in self._locations if place_of(x).parts[:depth] == pointer.parts]
-            if within and pointer.parts != ("spec",):
+            if within and pointer != SPEC:
                 missing = f"{at(NODE_REQUIRED if pointer == NODE_TERMS else pointer)} == null"
                 conditions[pointer] = cel.all_of(missing, are_wanted(within))
         return conditions
@@ -122,16 +115,15 @@ class _Expressions:
     def _refusals(self) -> t.Iterator[str]:
         """The findings of rules/merge for which `rules` writes nothing."""
         yield annotation.too_many(choice.applies for choice in self._choices)
-        inside = node_terms.inside_of(self._locations)
-        yield from node_terms.refusals(self._locations, self._applies(inside, EMPTY_NODE_TERM))
-        for location in self._locations:
-            if location is TermLocation.SPREAD:
-                yield _duplicate_spread()
-            elif location is TermLocation.AFFINITY:
-                several = self._applies([location], MULTIPLE_REQUIRED_AFFINITY)
-                yield cel.all_of(several, _different_affinity())
-            elif location in MAPS:
-                yield _other_value(location)
+        refuses_empty = self._applies(IN_NODE_TERM, EMPTY_NODE_TERM)
+        yield from node_terms.refusals(self._locations, refuses_empty)
+        if TermLocation.AFFINITY in self._locations:
+            refuses_several = self._applies([TermLocation.AFFINITY], MULTIPLE_REQUIRED_AFFINITY)
+            terms = f"({extended(TermLocation.AFFINITY)})"
+            yield cel.all_of(refuses_several, f"!{terms}.all(term, term == {terms}[0])")
+        if TermLocation.SPREAD in self._locations:
+            yield _duplicate_spread()
+        yield from (_other_value(location) for location in MAPS if location in self._locations)
 
     def _applies(self, locations: t.Collection[TermLocation], finding: str) -> str:
         """Whether a rule with a term of these locations applies that does not allow the finding."""
@@ -159,8 +151,7 @@ class _Expressions:
             new = cel.variable(name_of("new", pointer))
             yield cel.optional(new, cel.add("variables.path", pointer, "{}"))
         for location in [x for x in self._locations if x in LISTS]:
-            terms = f"{list_at(place_of(location))} + {wanted(location)}"
-            operation = cel.add("variables.path", place_of(location), terms)
+            operation = cel.add("variables.path", LISTS[location], extended(location))
             yield cel.optional(are_wanted([location]), operation)
         for x in self._occurrences:
             if x.term.location in MAPS:
@@ -172,15 +163,10 @@ class _Expressions:
 
 
 def _container(pointer: Pointer) -> str:
-    """The map or list at a pointer; null where it is missing."""
-    *holder, key = pointer.parts
-    return cel.member(at(Pointer(tuple(holder))) if holder else "variables.template", key)
-
-
-def _different_affinity() -> str:
-    """Whether required pod affinity would have terms that differ."""
-    terms = f"({list_at(LISTS[TermLocation.AFFINITY])} + {wanted(TermLocation.AFFINITY)})"
-    return f"!{terms}.all(term, term == {terms}[0])"
+    """The map or list at a pointer; null where it is missing, or the map that holds it is."""
+    *parts, key = pointer.parts
+    holder = at(Pointer(tuple(parts))) if parts else "variables.template"
+    return cel.either(f"{holder} == null", cel.NULL, cel.entry(holder, key))
 
 
 def _duplicate_spread() -> str:
@@ -188,8 +174,8 @@ def _duplicate_spread() -> str:
     added = wanted(TermLocation.SPREAD)
     keys = map(cel.literal, ("topologyKey", "whenUnsatisfiable"))
     same = " && ".join(f"other[?{key}] == term[?{key}]" for key in keys)
-    terms = f"({list_at(LISTS[TermLocation.SPREAD])} + {added})"
-    return f"{added}.exists(term, {terms}.filter(other, {same}).size() > 1)"
+    terms = extended(TermLocation.SPREAD)
+    return f"{added}.exists(term, ({terms}).filter(other, {same}).size() > 1)"
 
 
 def _other_value(location: TermLocation) -> str:

@@ -45,6 +45,11 @@ def wanted(location: TermLocation) -> str:
     return cel.variable(wanted_name(location))
 
 
+def extended(location: TermLocation) -> str:
+    """The list of a location with the terms that the new object is to get at its end."""
+    return f"{list_at(LISTS[location])} + {wanted(location)}"
+
+
 def are_wanted(locations: t.Iterable[TermLocation]) -> str:
     """Whether terms of one of the locations are wanted."""
     return cel.any_of(cel.is_filled(wanted(location)) for location in locations)

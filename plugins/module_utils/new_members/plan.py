@@ -7,8 +7,6 @@ from __future__ import annotations
 import typing as t
 from dataclasses import replace
 
-from ..model.admission_policy import AdmissionPolicy
-from ..model.json_pointer import JSON
 from ..model.kinds import RULES
 from ..model.objects import Ref
 from ..model.obstacle import NO_POLICY, Obstacle
@@ -32,9 +30,14 @@ def plan_policies(request: RulesRequest, snapshot: Snapshot) -> PolicyPlan:
     ]
     before: dict[str, tuple[Rule, ...]] = {}
     for policy in own:
-        rules = rules_of_policy(policy.manifest, request.namespace, request.rule_set)
+        rules = rules_of_policy(policy)
         if rules is None:
-            return PolicyPlan(why_none=_unreadable(policy))
+            why = Obstacle(
+                NO_POLICY,
+                f"the rules in the annotation {RULES} of {policy.ref} cannot be read",
+                advice="Delete the policy and its binding, and write all rules of the set again.",
+            )
+            return PolicyPlan(why_none=why)
         before[policy_path(policy.ref)] = rules
     stored = [rule for rules in before.values() for rule in rules]
     after = _rules_after(request, stored, snapshot)
@@ -76,7 +79,8 @@ def plan_of_rules(
         return PolicyPlan((), not_covered, why)
     make = mutating_policy if mutates else warning_policy
     policy, binding = make(request.namespace, request.rule_set, members)
-    policy["metadata"] = _with_rules(policy["metadata"], rules)
+    annotations = {**policy["metadata"]["annotations"], RULES: rules_text(rules)}
+    policy["metadata"] = {**policy["metadata"], "annotations": annotations}
     covered = frozenset(rule.id for rule in rules if rule.id not in not_covered)
     named = frozenset(
         Ref(x.kind.name, request.namespace, name) for x in members for name in x.names
@@ -92,28 +96,15 @@ def _with_names_in_order(rule: Rule) -> Rule:
     return replace(rule, workloads=(*named, *(x for x in rule.workloads if x.labels is not None)))
 
 
-def _unreadable(policy: AdmissionPolicy) -> Obstacle:
-    return Obstacle(
-        NO_POLICY,
-        f"the rules in the annotation {RULES} of {policy.ref} cannot be read",
-        advice="Delete the policy and its binding, and write all rules of the set again.",
-    )
-
-
-def _with_rules(metadata: JSON, rules: t.Iterable[Rule]) -> JSON:
-    return {**metadata, "annotations": {**metadata["annotations"], RULES: rules_text(rules)}}
-
-
 def _rules_after(request: RulesRequest, stored: t.Iterable[Rule], snapshot: Snapshot) -> list[Rule]:
     """The rules of the policy after the request: those that it lists, and others that the policy has. None after an
     undo: which of them the last change has added is not known where no workload has them."""
     if request.state not in STATES:
         return []
-    listed = {rule.id for rule in request.rules}
+    listed = {rule.id: rule for rule in request.rules}
     after = {rule.id: rule for rule in stored if not request.prune}
     if request.state == "absent":
-        gone = {rule.id: rule for rule in request.rules}
-        parts = (_without(rule, gone.get(rule.id), snapshot) for rule in after.values())
+        parts = (_without(rule, listed.get(rule.id), snapshot) for rule in after.values())
         return [rule for rule in parts if rule is not None]
     if request.new_members == NONE:
         return [rule for rule in after.values() if rule.id not in listed]

@@ -23,7 +23,7 @@ from . import cel
 from .annotation import lacks_rules_of
 from .choices import has_no_maker, is_chosen
 from .members import NewMember
-from .patch import policy_expressions
+from .patch import PolicyExpressions
 
 Spec = dict[str, JSON]
 
@@ -61,27 +61,22 @@ def why_no_policy(
         return Obstacle(
             NO_POLICY, f"{namespace} is a namespace of the system, and no policy is about it"
         )
-    for names in _objects_of_names(members):
-        if names > MOST_RULES:
-            return Obstacle(
-                NO_POLICY,
-                f"a new member could have {names} rules, at most {MOST_RULES} are possible",
-                advice="Put constraints that belong together into one rule.",
-            )
+    if (number := _most_rules(members)) > MOST_RULES:
+        return Obstacle(
+            NO_POLICY,
+            f"a new member could have {number} rules, at most {MOST_RULES} are possible",
+            advice="Put constraints that belong together into one rule.",
+        )
     return _too_large(namespace, members)
 
 
-def _objects_of_names(members: t.Iterable[NewMember]) -> t.Iterator[int]:
-    """How many rules may choose one object, for each name that a rule has, and for any other."""
-    by_labels: dict[str, set[RuleId]] = {}
+def _most_rules(members: t.Iterable[NewMember]) -> int:
+    """How many rules may choose one object."""
     by_name: dict[tuple[str, str], set[RuleId]] = {}
     for member in members:
-        if member.labels is not None:
-            by_labels.setdefault(member.kind.name, set()).add(member.rule)
-        for name in member.names:
+        for name in member.names or ("",):  # any object may have the labels
             by_name.setdefault((member.kind.name, name), set()).add(member.rule)
-    yield from map(len, by_labels.values())
-    yield from (len(rules | by_labels.get(kind, set())) for (kind, _n), rules in by_name.items())
+    return max(len(x | by_name.get((kind, ""), set())) for (kind, _name), x in by_name.items())
 
 
 def _too_large(namespace: str, members: t.Sequence[NewMember]) -> Obstacle | None:
@@ -106,14 +101,14 @@ def mutating_policy(
     namespace: str, rule_set: str, members: t.Sequence[NewMember]
 ) -> tuple[JSON, JSON]:
     """The policy that writes the rules, and its binding."""
-    expressions = policy_expressions(members)
+    expressions = PolicyExpressions(members)
     spec = {
         **_matches(namespace, members),
         "reinvocationPolicy": "Never",
         "variables": [
-            {"name": name, "expression": text} for name, text in expressions.variables.items()
+            {"name": name, "expression": text} for name, text in expressions.variables().items()
         ],
-        "mutations": [{"patchType": "JSONPatch", "jsonPatch": {"expression": expressions.patch}}],
+        "mutations": [{"patchType": "JSONPatch", "jsonPatch": {"expression": expressions.patch()}}],
     }
     return _with_binding(MUTATING, namespace, rule_set, spec, {})
 
@@ -132,10 +127,29 @@ def warning_policy(
 
 
 def _matches(namespace: str, members: t.Sequence[NewMember]) -> Spec:
-    """Creations of members that have no rules yet. Where a condition fails, the object is created as it is."""
+    """Creations of members that have no rules yet, with what the API server adds by default. Where a condition fails,
+    the object is created as it is."""
+    kinds = {member.kind.name: member.kind for member in members}
     return {
         "failurePolicy": "Ignore",
-        "matchConstraints": _constraints(namespace, members),
+        "matchConstraints": {
+            "matchPolicy": "Equivalent",
+            "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": namespace}},
+            "objectSelector": {},
+            "resourceRules": [
+                {
+                    "apiGroups": [kind.group],
+                    "apiVersions": [
+                        kind.group_version.partition("/")[2],
+                        *kind.older_versions,
+                    ],
+                    "operations": ["CREATE"],
+                    "resources": [kind.plural],
+                    "scope": "*",
+                }
+                for kind in kinds.values()
+            ],
+        },
         "matchConditions": [
             {"name": "without-rules", "expression": lacks_rules_of(members[0].rule)},
             {"name": "not-made-by-another", "expression": has_no_maker()},
@@ -158,23 +172,3 @@ def _with_binding(
         {"apiVersion": POLICY_API, "kind": kind, "metadata": metadata, "spec": spec},
         {"apiVersion": POLICY_API, "kind": f"{kind}Binding", "metadata": metadata, "spec": binding},
     )
-
-
-def _constraints(namespace: str, members: t.Iterable[NewMember]) -> JSON:
-    """Creations of the kinds in the namespace, with what the API server adds by default."""
-    kinds = {member.kind.name: member.kind for member in members}
-    return {
-        "matchPolicy": "Equivalent",
-        "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": namespace}},
-        "objectSelector": {},
-        "resourceRules": [
-            {
-                "apiGroups": [kind.group],
-                "apiVersions": [kind.group_version.partition("/")[2], *kind.older_versions],
-                "operations": ["CREATE"],
-                "resources": [kind.plural],
-                "scope": "*",
-            }
-            for kind in kinds.values()
-        ],
-    }

@@ -9,8 +9,9 @@ from dataclasses import replace
 
 from ..model.admission_policy import MUTATING
 from ..model.json_pointer import JSON
+from ..model.objects import Ref
 from ..model.rendering import label_text
-from ..model.rule import Rule, WorkloadSelector
+from ..model.rule import Rule
 from ..model.snapshot import Snapshot
 from ..model.write import Write
 from ..rules.draft import RequestedRules
@@ -44,12 +45,11 @@ def with_members_shown(
 def _shown(write: Write, spec: JSON, rules: t.Sequence[Rule], snapshot: Snapshot) -> JSON:
     if spec is None or "policyName" in spec:  # a binding
         return spec
-    code = digest([spec.get(name) for name in _EXPRESSIONS], 12)
-    mutates = write.target.kind == MUTATING
+    members = new_members(rules, snapshot).members
     return {
-        "new_members": [_member(x, mutates) for x in new_members(rules, snapshot).members],
+        "new_members": [_member(x, write.target.kind == MUTATING) for x in members],
         **{name: value for name, value in spec.items() if name not in _EXPRESSIONS},
-        "expressions": code,
+        "expressions": digest([spec.get(name) for name in _EXPRESSIONS], 12),
     }
 
 
@@ -62,11 +62,10 @@ def _member(member: NewMember, mutates: bool) -> JSON:
         names = [f"each {kind} with {', '.join(pairs)}"]
     if not mutates:
         return {"workloads": names, "rules": [str(member.rule)], "warns": True}
-    selector = WorkloadSelector(kind, member.rule.namespace, ("new",))
     wanted = RequestedRules(
         {member.rule: member.terms},
         RuleSetChange(f"{member.rule.namespace}/{member.rule.rule_set}", 1, ""),
         stored={member.rule: member.stored},
     )
-    write = merge(stand_in(selector, "new", {}), wanted).write
+    write = merge(stand_in(Ref(kind, member.rule.namespace, "new"), {}), wanted).write
     return {**(write.after if write is not None else {}), "workloads": names}

@@ -15,7 +15,7 @@ import typing as t
 from dataclasses import dataclass, replace
 
 from ..compliance.declared import DeclaredReader
-from ..kinds.registry import KINDS, RULE_KINDS
+from ..kinds.registry import RULE_KINDS
 from ..kinds.vmi import VMIS
 from ..lint.lint_input import LintedWorkload, LintInput, linted_workload
 from ..lint.registry import findings_about
@@ -25,7 +25,7 @@ from ..model.json_pointer import JSON
 from ..model.kinds import RULES
 from ..model.objects import Node, Ref
 from ..model.rule import Rule, WorkloadSelector
-from ..model.snapshot import Platform, Snapshot, Unreadable, Workload
+from ..model.snapshot import Platform, Snapshot, Unreadable, Workload, bare_workload
 from ..model.write import Write, written
 from ..rules.change import EXTERNALLY_MANAGED
 from ..rules.checks import CHECK_SKIPPED, matches_others
@@ -253,13 +253,7 @@ def stand_in_workloads(rules: t.Sequence[Rule]) -> tuple[LintedWorkload, ...]:
 
 def stand_ins_for(reference: WorkloadSelector) -> t.Iterator[Workload]:
     """One for each name; one for all that are chosen by labels."""
-    kind = KINDS[reference.kind]
-    labels = dict(reference.labels or {})
+    labels = reference.labels or {}
     chosen = ",".join(f"{key}={value}" for key, value in sorted(labels.items()))
     for name in reference.names if reference.labels is None else (f"({chosen})",):
-        manifest: dict[str, JSON] = {"metadata": {"labels": labels}, "spec": {}}
-        for part in reversed(kind.template):
-            manifest = {part: manifest}
-        metadata = {"name": name, "namespace": reference.namespace}
-        ref = Ref(reference.kind, reference.namespace, name)
-        yield Workload(ref, "", {**manifest, "metadata": metadata})
+        yield bare_workload(Ref(reference.kind, reference.namespace, name), "", labels)

@@ -162,14 +162,14 @@ class GroupSelectorBuilder:
         rule, members = resolved.rule, resolved.members
         if rule.label is not None:
             return Selection(
-                rule.id.namespace, _from_labels(dict([rule.label])), members.workloads, rule.label
+                rule.id.namespace, expressions_of(dict([rule.label])), members.workloads, rule.label
             )
         return self.of(members, rule.id, "group", rule.id.namespace)
 
     def target(self, target: ResolvedTarget, rule: RuleId, role: str) -> Selection:
         """The selection of one target."""
         if target.pods is not None:
-            return Selection(target.namespace, _from_labels(target.pods))
+            return Selection(target.namespace, expressions_of(target.pods))
         return self.of(target.members or Members(()), rule, role, target.namespace)
 
     def of(self, members: Members, rule: RuleId, role: str, namespace: str) -> Selection:
@@ -178,16 +178,16 @@ class GroupSelectorBuilder:
         workloads = members.workloads
         label = (f"{GROUP}{digest([str(rule), role], 10)}", MEMBER)
         if members.labels is not None:
-            return Selection(namespace, _from_labels(members.labels), workloads)
+            return Selection(namespace, expressions_of(members.labels), workloads)
         term = pair(TermLocation.LABEL, *label)
         fingerprint = term.fingerprint
         # A group that has a label of ours keeps it, so that no run changes it back and forth.
         if any(self.owned(workload).owned(fingerprint) for workload in workloads):
-            return Selection(namespace, _from_labels(dict([label])), workloads, label)
+            return Selection(namespace, expressions_of(dict([label])), workloads, label)
         vms = all(w.kind.run_strategy for w in workloads)
         expressions = self._of_vms(workloads) if vms else _own_selectors(workloads)
         if expressions is None:
-            return Selection(namespace, _from_labels(dict([label])), workloads, label)
+            return Selection(namespace, expressions_of(dict([label])), workloads, label)
         return Selection(namespace, expressions, workloads)
 
     def _of_vms(self, vms: t.Sequence[Workload]) -> tuple[Expression, ...] | None:
@@ -233,7 +233,8 @@ def _in(key: str, values: t.Iterable[str]) -> Expression:
     return {"key": key, "operator": "In", "values": sorted({*values})}
 
 
-def _from_labels(labels: Labels) -> tuple[Expression, ...]:
+def expressions_of(labels: Labels) -> tuple[Expression, ...]:
+    """The expressions that select by labels."""
     return tuple(_in(key, [value]) for key, value in sorted(labels.items()))
 
 
@@ -243,7 +244,7 @@ def own_selector(workload: Workload) -> tuple[Expression, ...] | None:
     where their pods have the same labels."""
     selector = workload.spec.get("selector") or {}
     expressions = (
-        *_from_labels(selector.get("matchLabels") or {}),
+        *expressions_of(selector.get("matchLabels") or {}),
         *(selector.get("matchExpressions") or ()),
     )
     if workload.kind.makes_vms and not matches(

@@ -117,7 +117,10 @@ def policy_writes(
         for key, manifest in wanted.items()
     ]
     gone = [x for key, x in objects.items() if key not in wanted]
-    writes += [_deleted(x) for x in sorted(gone, key=lambda x: x.kind, reverse=True)]
+    writes += [
+        _write(x, [Operation("remove", Pointer())], None)
+        for x in sorted(gone, key=lambda x: x.kind, reverse=True)
+    ]
     return tuple(write for write in writes if write is not None)
 
 
@@ -125,13 +128,6 @@ def _created(manifest: JSON) -> Write:
     ref = Ref(manifest["kind"], "", manifest["metadata"]["name"])
     whole = Operation("add", Pointer(), manifest)
     return Write(ref, policy_path(ref), "", (), (whole,), None, manifest["spec"])
-
-
-def _deleted(there: AdmissionPolicy) -> Write:
-    gone = Operation("remove", Pointer())
-    return Write(
-        there.ref, policy_path(there.ref), there.uid, (_as_read(there),), (gone,), there.spec
-    )
 
 
 def is_of_same_set(there: AdmissionPolicy, manifest: JSON) -> bool:
@@ -155,19 +151,11 @@ def changed(there: AdmissionPolicy, manifest: JSON) -> Write | None:
     ]
     if there.spec != manifest["spec"]:
         operations.append(Operation("replace", Pointer(("spec",)), manifest["spec"]))
-    if not operations:
-        return None
-    return Write(
-        there.ref,
-        policy_path(there.ref),
-        there.uid,
-        (_as_read(there),),
-        tuple(operations),
-        there.spec,
-        manifest["spec"],
-    )
+    return _write(there, operations, manifest["spec"]) if operations else None
 
 
-def _as_read(there: AdmissionPolicy) -> Operation:
-    """The test that nothing of the object has changed since it was read."""
-    return Operation("test", Pointer(("metadata", "resourceVersion")), there.resource_version)
+def _write(there: AdmissionPolicy, operations: t.Iterable[Operation], after: JSON) -> Write:
+    """The write of an object that must be as it was read."""
+    test = Operation("test", Pointer(("metadata", "resourceVersion")), there.resource_version)
+    path = policy_path(there.ref)
+    return Write(there.ref, path, there.uid, (test,), tuple(operations), there.spec, after)

@@ -16,11 +16,13 @@ from ansible_collections.virt.placement.plugins.module_utils.flows.rule_policies
     policy_entries,
 )
 from ansible_collections.virt.placement.plugins.module_utils.model.admission_policy import (
+    AdmissionPolicy,
     bound_policies,
     policy_from_manifest,
 )
 from ansible_collections.virt.placement.plugins.module_utils.model.kinds import RULES
 from ansible_collections.virt.placement.plugins.module_utils.model.obstacle import Obstacle
+from ansible_collections.virt.placement.plugins.module_utils.model.rule import Rule
 from ansible_collections.virt.placement.plugins.module_utils.model.snapshot import (
     Snapshot,
     Workload,
@@ -43,6 +45,7 @@ from tests.unit.rules import builders
 ZONE = "topology.kubernetes.io/zone"
 ONE = {"name": "one", "run_on": {ZONE: "a"}, "workloads": ["a"]}
 TWO = {"name": "two", "avoid": {ZONE: ["b", "c"]}, "workloads": [{"labels": {"app": "x"}}]}
+MAP, VAP = "MutatingAdmissionPolicy", "ValidatingAdmissionPolicy"
 KEYLESS: dict[str, t.Any] = {"topology_keys": {"rack": "rack"}}
 
 
@@ -81,10 +84,15 @@ def written(plan: PolicyPlan) -> list[str]:
     ]
 
 
+def rules_in(manifest: t.Any) -> tuple[Rule, ...] | None:
+    """The rules that are read of a policy."""
+    return rules_of_policy(AdmissionPolicy(MAP, "p", "", "", "shop", "default", "", manifest))
+
+
 def names(plan: PolicyPlan) -> list[str]:
     if not plan.manifests:
         return []
-    rules = rules_of_policy(plan.manifests[0], "shop", "default")
+    rules = rules_in(plan.manifests[0])
     assert rules is not None
     return [rule.id.name for rule in rules]
 
@@ -108,15 +116,13 @@ def names(plan: PolicyPlan) -> list[str]:
 )
 def test_rules_of_a_policy_are_read_as_they_were_declared(rule: t.Any) -> None:
     rules = builders.request(rule).rules
-    policy = {"metadata": {"annotations": {RULES: rules_text(rules)}}}
-    assert rules_of_policy(policy, "shop", "default") == rules
+    assert rules_in({"metadata": {"annotations": {RULES: rules_text(rules)}}}) == rules
 
 
 def test_key_without_a_prefix_is_read() -> None:
     rule = {"name": "one", "run_on": {"rack": "a"}, "workloads": ["a"]}
     rules = builders.request(rule, **KEYLESS).rules
-    policy = {"metadata": {"annotations": {RULES: rules_text(rules)}}}
-    assert rules_of_policy(policy, "shop", "default") == rules
+    assert rules_in({"metadata": {"annotations": {RULES: rules_text(rules)}}}) == rules
 
 
 def test_policy_keeps_rules_that_the_task_does_not_list() -> None:
@@ -134,7 +140,7 @@ def test_rule_that_rests_by_its_name_rests_in_the_policy() -> None:
     unknown = planned({"name": "other", "enabled": False}, present=planned(ONE))
     assert names(unknown) == ["one"]
     plan = planned({"name": "one", "enabled": False}, present=planned(ONE))
-    rules = rules_of_policy(plan.manifests[0], "shop", "default")
+    rules = rules_in(plan.manifests[0])
     assert rules is not None
     assert [rule.enabled for rule in rules] == [False]
     assert [rule.name for rule in plan.removed] == ["one"]  # new members no longer get it
@@ -155,9 +161,6 @@ def test_damaged_annotation_is_not_an_empty_one(text: str | None) -> None:
     assert plan.manifests == ()
     assert plan.why_none is not None
     assert plan.why_none.code == "no_policy"
-
-
-MAP, VAP = "MutatingAdmissionPolicy", "ValidatingAdmissionPolicy"
 
 
 def test_registry_has_both_policies() -> None:
@@ -254,7 +257,7 @@ def test_rule_that_some_workloads_lose_stays_for_the_others(
             assert (names(plan), [x.name for x in plan.removed]) == (["two"], ["one"])
             continue
         assert plan.removed == ()
-        rules = rules_of_policy(plan.manifests[0], "shop", "default")
+        rules = rules_in(plan.manifests[0])
         assert rules is not None
         assert [x.chosen_by for x in rules[0].workloads] == left
         assert [x.name for x in plan.narrowed] == ["one"]
