@@ -41,7 +41,11 @@ def plan_policies(request: RulesRequest, snapshot: Snapshot) -> PolicyPlan:
     only_removes = request.state != "present" or request.new_members == NONE
     kept = _kept(request, after, stored)
     if request.new_members == NONE and after == stored:
-        return PolicyPlan(kept=kept)
+        return PolicyPlan(
+            kept=kept,
+            rules=tuple(sorted(x.id for x in stored if x.enabled)),
+            unchanged=tuple(x for policy in own for x in (policy, *policy.bindings)),
+        )
     mutates = request.new_members == POLICY
     if only_removes:
         mutates = any(policy.mutates for policy in own)
@@ -57,6 +61,7 @@ def plan_policies(request: RulesRequest, snapshot: Snapshot) -> PolicyPlan:
         expected=stand_ins_of_names(named, snapshot),
         removed=tuple(sorted({rule.id for rule in stored} - left)),
         kept=kept,
+        rules=tuple(x.id for x in after if x.enabled and x.id in plan.covered),
         narrowed=tuple(x.id for x in after if only_removes and x.id in left and x not in stored),
         writes=with_members_shown(policy_writes(plan.manifests, own), before, after, snapshot),
     )

@@ -175,7 +175,7 @@ def test_digest_is_that_of_the_policy_with_the_rules_of_other_tasks() -> None:
         planned(ONE, new_members="warn").digest,
     }
     assert len(others) == 4
-    assert PolicyPlan().digest is None
+    assert PolicyPlan().digest == ""
 
 
 def test_digest_is_of_the_policy_as_the_task_leaves_it() -> None:
@@ -183,9 +183,20 @@ def test_digest_is_of_the_policy_as_the_task_leaves_it() -> None:
     left = planned(ONE, present=both, new_members="none")
     assert left.digest == planned(TWO).digest
     assert planned(TWO, present=both, prune=True).digest == left.digest
-    deleted = planned(ONE, TWO, present=both, new_members="none")
-    assert deleted.digest not in (None, both.digest, left.digest)
-    assert planned(ONE, present=left, new_members="none").digest is None  # nothing changes
+    assert planned(ONE, TWO, present=both, new_members="none").digest == ""
+    for again in ("none", "policy"):  # nothing is written
+        plan = planned(ONE if again == "none" else TWO, present=left, new_members=again)
+        assert (plan.digest, plan.writes) == (left.digest, ())
+        assert [rule.name for rule in plan.rules] == ["two"]
+
+
+def test_rules_of_a_policy_are_those_that_new_members_get() -> None:
+    """One that no policy can write, or that rests, is in its annotation alone."""
+    depends = {"name": "depends", "keep_apart": ZONE, "workloads": ["a", {"labels": {"app": "x"}}]}
+    plan = planned(ONE, {**TWO, "enabled": False}, depends)
+    assert names(plan) == ["depends", "one", "two"]
+    assert [rule.name for rule in plan.rules] == ["one"]
+    assert plan.digest != planned(ONE, {**TWO, "enabled": False}).digest
 
 
 def test_policy_that_is_as_wanted_is_not_written() -> None:
