@@ -31,7 +31,8 @@ RETURN = r"""
 _raw:
   description:
     - For V(published), a map of host to rule set to forecast, with the forecasts of earlier jobs.
-    - For V(faults), a map with the key V(faults), a list of what is not covered by the approval.
+    - For V(faults), a map with the key V(faults), a list of what is not covered by the approval, each with C(code),
+      C(text) and C(rules), the names of the rules that it is about.
     - For V(unusable), a map with the key V(reasons), an empty list where the forecast can be approved.
   type: list
   elements: dict
@@ -76,7 +77,8 @@ class LookupModule(LookupBase):
             return [{"reasons": why_unusable(summary)}]
         if question == "faults":
             role = str(self._value("__placement_apply_role"))
-            return [{"faults": approval_faults(earlier, summary, options, host, role)}]
+            uncovered = approval_faults(earlier, summary, options, host, role)
+            return [{"faults": [x._asdict() for x in uncovered]}]
         raise AnsibleLookupError(f"forecast_approval has no question {question}")
 
     def _value(self, name: str) -> t.Any:

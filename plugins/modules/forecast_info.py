@@ -152,12 +152,20 @@ worsened_by_rules:
 policy_digest:
   description:
     - Digest of the policy for workloads that are created later as it would be after the task, with the rules that
-      other tasks have put into it. One that would be deleted has a digest, too.
-    - Empty where there is none, and with O(new_members=none) where the policy would stay as it is.
+      other tasks have put into it, also where the task leaves it as it is.
+    - Empty where there is none then.
     - An approved forecast is not accepted for another policy.
   returned: success
   type: str
   sample: ""
+policy_rules:
+  description:
+    - Rules that this policy would have, without those that rest or that no policy can write.
+    - Where an approved forecast is for another policy, the refusal names the rules that differ.
+  returned: success
+  type: list
+  elements: str
+  sample: []
 policy_rules_removed:
   description:
     - Rules that would leave this policy, by O(prune), O(state) or O(new_members), or rest in it.

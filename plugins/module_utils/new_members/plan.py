@@ -44,7 +44,11 @@ def plan_policies(request: RulesRequest, snapshot: Snapshot) -> PolicyPlan:
     only_removes = request.state != "present" or request.new_members == NONE
     kept = _kept(request, after, stored)
     if request.new_members == NONE and after == stored:
-        return PolicyPlan(kept=kept)
+        return PolicyPlan(
+            kept=kept,
+            rules=tuple(sorted(x.id for x in stored if x.enabled)),
+            unchanged=tuple(x for policy in own for x in (policy, *policy.bindings)),
+        )
     mutates = request.new_members == POLICY
     if only_removes:
         mutates = any(policy.mutates for policy in own)
@@ -60,6 +64,7 @@ def plan_policies(request: RulesRequest, snapshot: Snapshot) -> PolicyPlan:
         expected=stand_ins_of_names(named, snapshot),
         removed=tuple(sorted({rule.id for rule in stored} - left)),
         kept=kept,
+        rules=tuple(x.id for x in after if x.enabled and x.id in plan.covered),
         narrowed=tuple(x.id for x in after if only_removes and x.id in left and x not in stored),
         writes=with_members_shown(policy_writes(plan.manifests, own), before, after, snapshot),
     )
@@ -70,7 +75,7 @@ def plan_of_rules(
 ) -> PolicyPlan:
     """The policy that has these rules of the set. It only warns of new members without them where it does not
     mutate."""
-    rules = [_with_names_in_order(rule) for rule in rules]
+    rules = [rule.in_order for rule in rules]
     members, not_covered = new_members(rules, snapshot)
     if not members:
         return PolicyPlan(not_covered=not_covered)
@@ -86,14 +91,6 @@ def plan_of_rules(
         Ref(x.kind.name, request.namespace, name) for x in members for name in x.names
     )
     return PolicyPlan((policy, binding), not_covered, covered=covered, named=named)
-
-
-def _with_names_in_order(rule: Rule) -> Rule:
-    """The same rule however its workloads are listed. What names a workload counts before labels that choose it, whose
-    order has a meaning."""
-    names = {(x.kind, x.namespace, (name,)) for x in rule.workloads for name in x.names}
-    named = (WorkloadSelector(*each) for each in sorted(names))
-    return replace(rule, workloads=(*named, *(x for x in rule.workloads if x.labels is not None)))
 
 
 def _rules_after(request: RulesRequest, stored: t.Iterable[Rule], snapshot: Snapshot) -> list[Rule]:

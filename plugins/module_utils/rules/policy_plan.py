@@ -15,6 +15,7 @@ from ..model.admission_policy import (
     AdmissionPolicy,
 )
 from ..model.json_pointer import ANNOTATIONS, JSON, LABELS, Pointer
+from ..model.kinds import RULES
 from ..model.objects import Ref
 from ..model.obstacle import Obstacle
 from ..model.rule import RuleId, WorkloadSelector
@@ -25,6 +26,8 @@ from .term_slots import digest
 NONE, POLICY, WARNING = "none", "policy", "warn"
 """What a task wants for workloads that are created later: nothing, their rules, or a warning."""
 
+_RULES_OF = ANNOTATIONS / RULES
+
 
 @dataclass(frozen=True)
 class PolicyPlan:
@@ -33,8 +36,9 @@ class PolicyPlan:
     get; `named`: the workloads that get something by their name; `expected`: stand-ins of workloads that these rules
     name and that do not exist, and `there` what the rules of the task choose without them. `removed`: rules that leave
     the policies of the set, or rest in them from now on; `narrowed` those that stay in them for fewer workloads; `kept`
-    those that workloads lose while labels in the policy still choose new ones. `unread`: what could not be read, where
-    these rules may be in a policy."""
+    those that workloads lose while labels in the policy still choose new ones. `rules`: those of the policy once the
+    task is done, for new members. `unchanged`: the policies of the set with their bindings, where the task leaves them
+    as they are. `unread`: what could not be read, where these rules may be in a policy."""
 
     manifests: tuple[JSON, ...] = ()
     not_covered: t.Mapping[RuleId, Obstacle] = field(default_factory=dict)
@@ -46,6 +50,8 @@ class PolicyPlan:
     removed: tuple[RuleId, ...] = ()
     narrowed: tuple[RuleId, ...] = ()
     kept: tuple[RuleId, ...] = ()
+    rules: tuple[RuleId, ...] = ()
+    unchanged: tuple[AdmissionPolicy, ...] = ()
     unread: tuple[str, ...] = ()
     writes: tuple[Write, ...] = ()
     """In their order: a write without `uid` creates its object, one without `after` deletes it."""
@@ -57,9 +63,11 @@ class PolicyPlan:
 
     @property
     def digest(self) -> str | None:
-        """What an approval is about: of the policy and its binding as the task leaves them. None where there is none,
-        and the task deletes none."""
-        return digest(list(self.manifests), 32) if self.manifests or self.writes else None
+        """What an approval is about: of the policy and its binding as the task leaves them. None where there is none
+        then."""
+        objects = self.manifests or [{**x.manifest, "kind": x.kind} for x in self.unchanged]
+        content = [[x["kind"], x.get("spec"), _RULES_OF.read(x, None)] for x in objects]
+        return digest(content, 32) if content else None
 
     @property
     def by_hand(self) -> str:
@@ -82,12 +90,14 @@ NO_POLICIES = PolicyPlan()
 
 @dataclass(frozen=True)
 class WrittenPolicies:
-    """`done`: the writes that were made, in check mode those that would be. `refused`: why none was. `without_rules`:
-    expected workloads that were created meanwhile, before the policy was in force."""
+    """`done`: the writes that were made, in check mode those that would be. `refused`: why none was. `change`: names
+    the change where it is a new policy; empty for any other. `without_rules`: expected workloads that were created
+    meanwhile, before the policy was in force."""
 
     plan: PolicyPlan = NO_POLICIES
     done: tuple[Write, ...] = ()
     refused: Obstacle | None = None
+    change: str = ""
     without_rules: frozenset[Ref] = frozenset()
 
     @property
@@ -97,6 +107,15 @@ class WrittenPolicies:
 
 
 NO_WRITES = WrittenPolicies()
+
+OF_POLICY = "policy-"
+"""Begins the name of a change that was a new policy alone."""
+
+
+def change_of(policy: AdmissionPolicy) -> str:
+    """Names the change that has made this policy. One that was made again, or changed since, has another name."""
+    written = [policy.uid, policy.spec, _RULES_OF.read(policy.manifest, None)]
+    return f"{OF_POLICY}{digest(written, 12)}"
 
 
 def policy_path(ref: Ref) -> str:

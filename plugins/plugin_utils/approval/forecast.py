@@ -34,6 +34,14 @@ LIMITS = (
 _UNDO = "undo of "
 
 
+class Uncovered(t.NamedTuple):
+    """What an approval does not cover. `rules`: the names of those that it is about, where it is about some."""
+
+    code: str
+    text: str
+    rules: tuple[str, ...] = ()
+
+
 def rule_set_of(options: Object) -> str:
     """Which rules a forecast is about, as `namespace/rule set`, or that it is about an undo of them."""
     of_undo = _UNDO if options["state"] == "reverted" else ""
@@ -53,6 +61,7 @@ def summary_of(result: Object, options: Object) -> dict[str, t.Any]:
         "methods": dict(Counter(str(move["method"]) for move in moves)),
         "moves_shown": [_words(move) for move in moves[:SHOWN]],
         "policy": result.get("policy_digest", ""),
+        "policy_rules": list(result.get("policy_rules", ())),
         "policy_rules_removed": list(result.get("policy_rules_removed", ())),
         "rules": hashlib.sha256(decided.encode()).hexdigest(),
         "limits": _limits(options),
@@ -95,32 +104,53 @@ def _words(move: Object) -> str:
 
 def approval_faults(
     approved: t.Any, summary: Object | None, options: Object, host: str, role: str
-) -> list[str]:
+) -> list[Uncovered]:
     """Why the approval does not cover what the role is about to do. `approved`: of each host and rule set, what the job
     before published. `summary`: of the forecast of now, None if there is none. `role`: placement_apply or
     placement_undo."""
     about = rule_set_of(options)
     if not isinstance(approved, t.Mapping):
-        return ["placement_forecast: must be what the forecast published, a map by host."]
+        return [
+            Uncovered(
+                "damaged", "placement_forecast: must be what the forecast published, a map by host."
+            )
+        ]
     forecasts: t.Any = approved.get(host)
     names = forecasts if isinstance(forecasts, t.Mapping) else ()
     of_undo = any(str(name).startswith(_UNDO) for name in names)
     if options["state"] == "reverted" and not of_undo:
         return []  # what was approved is the change that is undone
     if unusable := why_unusable(summary):
-        return unusable
+        return [Uncovered("cluster_unknown", text) for text in unusable]
     if not isinstance(forecasts, t.Mapping) or about not in forecasts:
         known = ", ".join(sorted(map(str, forecasts))) if forecasts else "none"
-        return [f"No forecast of {about} was approved for {host}. Forecasts of this host: {known}."]
+        return [
+            Uncovered(
+                "not_approved",
+                f"No forecast of {about} was approved for {host}. Forecasts of this host: {known}.",
+            )
+        ]
     approved_one = forecasts[about]
     if not _is_summary(approved_one):
         return [
-            f"placement_forecast: the forecast of {about} for {host} is damaged: it must be as check mode published it."
-            " Launch the job in check mode again."
+            Uncovered(
+                "damaged",
+                f"placement_forecast: the forecast of {about} for {host} is damaged: it must be as check mode published"
+                " it. Launch the job in check mode again.",
+            )
         ]
     if summary is None:
-        return [f"{role}_forecast is false: the approved forecast needs one to compare with."]
-    return list(_worse(approved_one, summary))
+        return [
+            Uncovered(
+                "no_forecast",
+                f"{role}_forecast is false: the approved forecast needs one to compare with.",
+            )
+        ]
+    return [
+        *_others(approved_one, summary),
+        *_of_policy(approved_one, summary),
+        *_worse(approved_one, summary),
+    ]
 
 
 def _is_summary(value: t.Any) -> bool:
@@ -130,46 +160,96 @@ def _is_summary(value: t.Any) -> bool:
     if not all(isinstance(value.get(name), t.Mapping) for name in ("methods", "limits")):
         return False
     numbers = [value.get("moves"), value.get("min_unschedulable"), *value["methods"].values()]
+    lists = [value.get(name, []) for name in ("policy_rules", "policy_rules_removed")]
     return (
         value.get("forecast") in FORECASTS
         and all(isinstance(value.get(name), str) for name in ("rules", "cluster"))
         and all(isinstance(number, int) for number in numbers)
-        and isinstance(value.get("policy_rules_removed", []), (list, tuple))
+        and all(isinstance(names, (list, tuple)) for names in lists)
     )
 
 
-def _worse(approved: Object, now: Object) -> t.Iterator[str]:
+def _others(approved: Object, now: Object) -> t.Iterator[Uncovered]:
+    """Another cluster, other options."""
     if approved["cluster"] != now["cluster"]:
-        yield f"The forecast was approved for the cluster {approved['cluster']}, and this is {now['cluster']}."
+        yield Uncovered(
+            "other_cluster",
+            f"The forecast was approved for the cluster {approved['cluster']}, and this is {now['cluster']}.",
+        )
     for name, value in now["limits"].items():
         if approved["limits"].get(name) != value:
             before = json.dumps(approved["limits"].get(name))
-            yield f"{name} is {json.dumps(value)} now, and {before} in the approved forecast."
+            yield Uncovered(
+                "other_limit",
+                f"{name} is {json.dumps(value)} now, and {before} in the approved forecast.",
+            )
     if approved["rules"] != now["rules"]:
-        yield "The rules are not those of the approved forecast."
-    # Where it is empty, no policy would be written: a job before this one may have done so.
-    if now["policy"] and approved.get("policy", "") != now["policy"]:
-        yield (
-            "The policy for workloads that are created later would not be that of the approved forecast: rules of the"
-            " same rule set have come into it or left it since."
+        yield Uncovered("other_rules", "The rules are not those of the approved forecast.")
+
+
+def _of_policy(approved: Object, now: Object) -> t.Iterator[Uncovered]:
+    """Rules that would leave the policy for workloads that are created later by this task alone; and another policy
+    than the approved one, with the rules that it has more or less."""
+    policy = "the policy for workloads that are created later"
+    known, before, after = (
+        [str(name) for name in names]
+        for names in (
+            approved.get("policy_rules_removed", ()),
+            approved.get("policy_rules", ()),
+            now["policy_rules"],
         )
-    known = approved.get("policy_rules_removed", ())
-    if more := [name for name in now["policy_rules_removed"] if name not in known]:
-        yield (
-            f"Rules {', '.join(more)} would leave the policy for workloads that are created later, and would not in"
-            " the approved forecast."
+    )
+    if leaving := tuple(name for name in now["policy_rules_removed"] if name not in known):
+        yield Uncovered(
+            "policy_rules_removed",
+            f"Rules {', '.join(leaving)} would leave {policy}, and would not in the approved forecast.",
+            leaving,
         )
+    if approved.get("policy", "") == now["policy"]:
+        return
+    if missing := tuple(name for name in before if name not in {*after, *leaving}):
+        yield Uncovered(
+            "policy_rules_missing",
+            f"Rules {', '.join(missing)} would not be in {policy}, and would be in the approved forecast.",
+            missing,
+        )
+    if added := tuple(name for name in after if name not in before):
+        yield Uncovered(
+            "policy_rules_added",
+            f"Rules {', '.join(added)} would be in {policy}, and would not in the approved forecast.",
+            added,
+        )
+    if not (leaving or missing or added):
+        yield Uncovered(
+            "other_policy",
+            f"T{policy[1:]} would not be that of the approved forecast: its rules are the same, and another task or"
+            " client has changed what it writes.",
+        )
+
+
+def _worse(approved: Object, now: Object) -> t.Iterator[Uncovered]:
+    """A worse forecast, more moves."""
     if FORECASTS.index(now["forecast"]) > FORECASTS.index(approved["forecast"]):
         reasons = "; ".join([*now["reasons"], *now["pending"]][:3])
-        yield f"The forecast is {now['forecast']} now, and {approved['forecast']} was approved. {reasons}".rstrip()
+        yield Uncovered(
+            "worse_forecast",
+            f"The forecast is {now['forecast']} now, and {approved['forecast']} was approved. {reasons}".rstrip(),
+        )
     if now["moves"] > approved["moves"]:
-        yield f"{now['moves']} moves are needed now, and {approved['moves']} were approved."
+        yield Uncovered(
+            "more_moves",
+            f"{now['moves']} moves are needed now, and {approved['moves']} were approved.",
+        )
     for method, count in now["methods"].items():
         allowed = approved["methods"].get(method, 0)
         if method != "migrate" and count > allowed:
-            yield f"{count} moves by {method} are needed now, and {allowed} were approved."
+            yield Uncovered(
+                "more_moves",
+                f"{count} moves by {method} are needed now, and {allowed} were approved.",
+            )
     if now["min_unschedulable"] > approved["min_unschedulable"]:
-        yield (
+        yield Uncovered(
+            "more_unschedulable",
             f"{now['min_unschedulable']} instances would have no node now, and {approved['min_unschedulable']} when"
-            " it was approved."
+            " it was approved.",
         )

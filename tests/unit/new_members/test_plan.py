@@ -186,9 +186,20 @@ def test_digest_is_of_the_policy_as_the_task_leaves_it() -> None:
     left = planned(ONE, present=both, new_members="none")
     assert left.digest == planned(TWO).digest
     assert planned(TWO, present=both, prune=True).digest == left.digest
-    deleted = planned(ONE, TWO, present=both, new_members="none")
-    assert deleted.digest not in (None, both.digest, left.digest)
-    assert planned(ONE, present=left, new_members="none").digest is None  # nothing changes
+    assert planned(ONE, TWO, present=both, new_members="none").digest is None
+    for again in ("none", "policy"):  # nothing is written
+        plan = planned(ONE if again == "none" else TWO, present=left, new_members=again)
+        assert (plan.digest, plan.writes) == (left.digest, ())
+        assert [rule.name for rule in plan.rules] == ["two"]
+
+
+def test_rules_of_a_policy_are_those_that_new_members_get() -> None:
+    """One that no policy can write, or that rests, is in its annotation alone."""
+    depends = {"name": "depends", "keep_apart": ZONE, "workloads": ["a", {"labels": {"app": "x"}}]}
+    plan = planned(ONE, {**TWO, "enabled": False}, depends)
+    assert names(plan) == ["depends", "one", "two"]
+    assert [rule.name for rule in plan.rules] == ["one"]
+    assert plan.digest != planned(ONE, {**TWO, "enabled": False}).digest
 
 
 def test_policy_that_is_as_wanted_is_not_written() -> None:
@@ -407,6 +418,46 @@ def test_order_of_names_is_no_change_of_terms_that_list_them() -> None:
     )
     assert one.covered
     assert one.manifests == other.manifests
+
+
+WEB, DB = {"labels": {"tier": "web"}}, {"labels": {"tier": "db", "app": "x"}}
+PODS = [{"labels": {"k": "v"}}, {"labels": {"j": "v", "i": "v"}}]
+ALLOWED = {"allow_findings": ["no_matching_workloads"]}
+
+
+def reversed_lists(value: t.Any) -> t.Any:
+    """The same rule with each list and map in the other order."""
+    if isinstance(value, dict):
+        return {key: reversed_lists(x) for key, x in reversed(value.items())}
+    return [reversed_lists(x) for x in reversed(value)] if isinstance(value, list) else value
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"keep_apart": {"topology_key": ZONE, "from": [DB, {"names": ["a", "b"]}, WEB]}},
+        {"keep_apart": {"topology_key": ZONE, "from": [DB, {"name": "a"}, WEB], "pods": PODS}},
+        {"keep_together": {"topology_key": ZONE, "with": {"names": ["a", "b"]}}},
+        {"run_on": {ZONE: "a"}, "workloads": [WEB, DB]},
+        {"run_on": {ZONE: "a"}, "workloads": [WEB, "a", "b", "x"]},
+    ],
+)
+def test_order_of_targets_and_selectors_is_no_change(more: dict[str, t.Any]) -> None:
+    """Another order wrote the policy and each workload, whose undo record was then of this change."""
+    rule = {"name": "x", "workloads": [{"labels": {"app": "x"}}], **more, **ALLOWED}
+    other = reversed_lists(rule)
+    assert planned(rule).covered
+    assert planned(rule).manifests == planned(other).manifests
+    assert written(planned(other, present=planned(rule))) == []
+    both = builders.vm("x", labels={"app": "x", "tier": "db"})
+    members = [both, builders.vm("a"), builders.vm("b")]
+    change, same = (
+        plan_rules(builders.snapshot(*members), builders.request(x)) for x in (rule, other)
+    )
+    assert change.change == same.change
+    assert [x.merged.ownership for x in change.workloads] == [
+        x.merged.ownership for x in same.workloads
+    ]
 
 
 def test_names_of_covered_rules_may_not_exist_yet() -> None:
