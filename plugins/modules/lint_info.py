@@ -15,9 +15,9 @@ description:
     satisfied, or block live migration. Input is manifests, rules of M(virt.placement.rules), or both.
   - Needs no cluster, so that a pipeline can check every commit.
   - If the input has Node or Namespace manifests, these count as the complete list. With them, keys and values that no
-    node has are found too. Labels that the kubelet sets, such as C(kubernetes.io/os), may lack in them. A warning names
-    Node manifests that were found in a folder.
-  - Pods count as those that run on the cluster if they were read from it, with C(uid) and C(nodeName).
+    node has are found too. Labels that the kubelet sets, such as C(kubernetes.io/os), may lack in them.
+  - Pods count as all that run on the cluster if they were read from it, with C(uid) and C(nodeName).
+  - A warning names Node manifests, and Pods of a cluster, that were found in a folder.
   - With PersistentVolumeClaim manifests, rolling updates are checked against their access modes, and against the
     nodes of PersistentVolume manifests.
   - VMs are checked with the node labels that KubeVirt adds to their pods, as far as these are known, and with the
