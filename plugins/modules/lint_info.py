@@ -43,8 +43,8 @@ options:
       - If only a name or a label is to be filled in, such as C(${NAME}), its value is not known. The object is checked,
         without findings that depend on the value, and a warning names it. If a node label, a topology key, a namespace
         of a term or the like is to be filled in, the object is passed over as a template.
-      - Several manifests of one workload, such as one for each environment, are each checked with their own terms. Terms
-        of others may select the pods of any of them.
+      - Several manifests of one workload, such as one for each environment, are each checked with their own terms.
+        Terms of others may select the pods of any of them.
       - A field with a name similar to that of a placement field, such as C(nodeSelecter), or at the wrong level, is an
         error. In a folder it is the finding C(invalid_manifest), and the other manifests are checked.
       - Checked are Pods, all kinds of Kubernetes and KubeVirt with a template of pods or VMIs, and C(DeploymentConfig),
