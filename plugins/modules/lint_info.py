@@ -74,7 +74,8 @@ options:
     description:
       - Rules, as in O(virt.placement.rules#module:rules), as a list of maps, or as YAML or JSON text.
       - If all workloads of a rule are among the manifests, the rule is checked as it would be written to them. Equal
-        constraints count as constraints of the rule, as with O(virt.placement.rules#module:adopt).
+        constraints count as constraints of the rule, as with O(virt.placement.rules#module:adopt). Of several manifests
+        of one workload this is the last one.
       - Any other rule is checked by itself. There is a warning if the manifests have other workloads of the same kind
         and namespace.
       - Workloads are not read from the cluster. M(virt.placement.forecast_info) and check mode of

@@ -59,7 +59,8 @@ class ReadManifests:
     """The manifests that lint checks or needs, what was passed over, and what is wrong with the form of the
     rest: `faults` of what was named by itself, `findings` about objects in folders. `whole`: the kind and place of
     Nodes, and of Pods of a cluster, that were found in folders. `unrendered`: checked objects with a name or label
-    that a template is to fill in, each with it. `texts`: the values of labels that stand-ins in `manifests` and `findings` stand for."""
+    that a template is to fill in, each with it. `texts`: the values of labels that stand-ins in `manifests` and
+    `findings` stand for."""
 
     manifests: tuple[t.Mapping[str, JSON], ...] = ()
     passed_over: tuple[PassedOver, ...] = ()
