@@ -15,9 +15,9 @@ description:
     satisfied, or block live migration. Input is manifests, rules of M(virt.placement.rules), or both.
   - Needs no cluster, so that a pipeline can check every commit.
   - If the input has Node or Namespace manifests, these count as the complete list. With them, keys and values that no
-    node has are found too. Labels that the kubelet sets, such as C(kubernetes.io/os), may lack in them. A warning names
-    Node manifests that were found in a folder.
-  - Pods count as those that run on the cluster if they were read from it, with C(uid) and C(nodeName).
+    node has are found too. Labels that the kubelet sets, such as C(kubernetes.io/os), may lack in them.
+  - Pods count as all that run on the cluster if they were read from it, with C(uid) and C(nodeName).
+  - A warning names Node manifests, and Pods of a cluster, that were found in a folder.
   - With PersistentVolumeClaim manifests, rolling updates are checked against their access modes, and against the
     nodes of PersistentVolume manifests.
   - VMs are checked with the node labels that KubeVirt adds to their pods, as far as these are known, and with the
@@ -43,6 +43,8 @@ options:
       - If only a name or a label is to be filled in, such as C(${NAME}), its value is not known. The object is checked,
         without findings that depend on the value, and a warning names it. If a node label, a topology key, a namespace
         of a term or the like is to be filled in, the object is passed over as a template.
+      - Several manifests of one workload, such as one for each environment, are each checked with their own terms.
+        Terms of others may select the pods of any of them.
       - A field with a name similar to that of a placement field, such as C(nodeSelecter), or at the wrong level, is an
         error. In a folder it is the finding C(invalid_manifest), and the other manifests are checked.
       - Checked are Pods, all kinds of Kubernetes and KubeVirt with a template of pods or VMIs, and C(DeploymentConfig),
@@ -72,7 +74,8 @@ options:
     description:
       - Rules, as in O(virt.placement.rules#module:rules), as a list of maps, or as YAML or JSON text.
       - If all workloads of a rule are among the manifests, the rule is checked as it would be written to them. Equal
-        constraints count as constraints of the rule, as with O(virt.placement.rules#module:adopt).
+        constraints count as constraints of the rule, as with O(virt.placement.rules#module:adopt). Of several manifests
+        of one workload this is the last one.
       - Any other rule is checked by itself. There is a warning if the manifests have other workloads of the same kind
         and namespace.
       - Workloads are not read from the cluster. M(virt.placement.forecast_info) and check mode of

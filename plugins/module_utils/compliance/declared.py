@@ -268,7 +268,7 @@ class DeclaredReader:
         self._added = AddedNodeSelectors(snapshot) if snapshot is not None else None
         self._of_cluster = cluster_node_selector(snapshot.platform) if snapshot is not None else {}
         self._placements: dict[bytes, tuple[Placement, TermSet]] = {}
-        self._read: dict[Ref, Declared] = {}
+        self._read: dict[Ref, tuple[Workload, Declared]] = {}
 
     def placement(self, spec: t.Mapping[str, JSON]) -> tuple[Placement, TermSet]:
         """The placement of a pod-like spec and its terms."""
@@ -285,10 +285,10 @@ class DeclaredReader:
         return self.placement(_selecting(vmi.spec, self._of_cluster))[0]
 
     def declared(self, workload: Workload) -> Declared:
-        declared = self._read.get(workload.ref)
-        if declared is None:
-            declared = self._read[workload.ref] = self._declared(workload)
-        return declared
+        entry = self._read.get(workload.ref)
+        if entry is None or entry[0] is not workload:  # files may have several of one name
+            entry = self._read[workload.ref] = workload, self._declared(workload)
+        return entry[1]
 
     def _declared(self, workload: Workload) -> Declared:
         template = workload.template

@@ -177,10 +177,12 @@ class _LintRequest:
             warn("nothing was checked: the input has no rule, workload, VMI or pod")
         if not_checked := summary(self.read.passed_over):
             warn(one_line(not_checked))
-        if nodes := self.read.nodes:
-            count, them = ("count", "them") if len(nodes) != 1 else ("counts", "it")
-            counted = f"{plural(len(nodes), 'Node manifest')} ({listed(nodes, 1)}) {count} as all nodes of the cluster"
-            warn(one_line(f"{counted}: exclude {them} if there are others"))
+        for kind in ("Node", "Pod"):
+            if not (places := [where for x, where in self.read.whole if x == kind]):
+                continue
+            count, them = ("count", "them") if len(places) != 1 else ("counts", "it")
+            counted = f"{plural(len(places), f'{kind} manifest')} ({listed(places, 1)}) {count} as all {kind.lower()}s"
+            warn(one_line(f"{counted} of the cluster: exclude {them} if there are others"))
         if self.read.unrendered:
             warn(one_line(_unrendered(self.read.unrendered)))
         if missing := types_not_read(self.manifests, self.instance_types, self.excluded):

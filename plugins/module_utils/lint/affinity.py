@@ -35,37 +35,48 @@ def required_affinity_findings(lint_input: LintInput) -> t.Iterator[Finding]:
 
 
 class _Needs:
-    """`of` has the workloads of which one must run near before a pod of a workload can run: those that all
-    its required terms select, since one pod has to match them all. Equal sets are one object.
-    `may_be_first` are those that need themselves: their first pod needs no other."""
+    """`may_be_first` are workloads that need themselves: their first pod needs no other."""
 
     def __init__(self, lint_input: LintInput) -> None:
-        self.of: dict[Ref, _Refs] = {}
-        self.may_be_first: set[Ref] = set()
+        self._lint_input = lint_input
+        self._by_terms: dict[tuple[frozenset[Ref], ...], _Refs] = {}
+        self._by_refs: dict[frozenset[Ref], _Refs] = {}
         self._owners: dict[_Refs, dict[_Refs, set[Ref]]] = {}
         self._partners: dict[tuple[_Refs, ...], _Refs] = {}
-        by_terms: dict[tuple[frozenset[Ref], ...], _Refs] = {}
-        by_refs: dict[frozenset[Ref], _Refs] = {}
+        self._of: dict[Ref, _Refs] = {}
+        self.may_be_first: set[Ref] = set()
         for subject in lint_input.all_subjects:
-            terms = tuple(
-                lint_input.selected_refs(subject, term)
-                for term in subject.declared.terms
-                if term.kind is TermKind.AFFINITY
-            )
-            if terms not in by_terms:
-                refs = frozenset.intersection(*terms) if terms else frozenset()
-                by_terms[terms] = by_refs.setdefault(refs, _Refs(refs))
-            self.of[subject.ref] = by_terms[terms]
-            if subject.ref in by_terms[terms].refs:
+            leaders = self.leaders(subject)
+            if subject.ref in leaders.refs:
                 self.may_be_first.add(subject.ref)
+            other = self._of.setdefault(subject.ref, leaders)
+            if other is not leaders:  # what each form of it needs
+                self._of[subject.ref] = self._group(frozenset(other.refs & leaders.refs))
 
-    def partners(self, ref: Ref) -> _Refs:
+    def leaders(self, subject: LintedWorkload) -> _Refs:
+        """The workloads of which one must run near before a pod of a workload can run: those that all its required
+        terms select, since one pod has to match them all. Equal sets are one object."""
+        terms = tuple(
+            self._lint_input.selected_refs(subject, term)
+            for term in subject.declared.terms
+            if term.kind is TermKind.AFFINITY
+        )
+        if terms not in self._by_terms:
+            self._by_terms[terms] = self._group(
+                frozenset.intersection(*terms) if terms else frozenset()
+            )
+        return self._by_terms[terms]
+
+    def _group(self, refs: frozenset[Ref]) -> _Refs:
+        return self._by_refs.setdefault(refs, _Refs(refs))
+
+    def partners(self, subject: LintedWorkload) -> _Refs:
         """The workloads that the workload needs, and that need it; itself, if it needs itself."""
-        leaders = self.of[ref]
+        leaders, ref = self.leaders(subject), subject.ref
         if leaders not in self._owners:
             owners = self._owners[leaders] = defaultdict(set)
             for leader in leaders.refs:
-                owners[self.of[leader]].add(leader)
+                owners[self._of[leader]].add(leader)
         mutual = {needed: x for needed, x in self._owners[leaders].items() if ref in needed.refs}
         key = leaders, *mutual
         if key not in self._partners:
@@ -76,10 +87,10 @@ class _Needs:
 def _of_term(
     lint_input: LintInput, subject: LintedWorkload, term: Term, needs: _Needs
 ) -> t.Iterator[Finding]:
-    leaders, partners = needs.of[subject.ref], needs.partners(subject.ref)
+    leaders, partners = needs.leaders(subject), needs.partners(subject)
     itself = subject.ref in leaders.refs
     if len(partners.refs) > itself or (itself and (subject.replicas or 2) > 1):
-        none_is_first = needs.may_be_first.isdisjoint({subject.ref, *partners.refs})
+        none_is_first = not itself and needs.may_be_first.isdisjoint(partners.refs)
         yield from _mutual(lint_input, subject, term, partners, none_is_first)
     elif finding := _elsewhere(lint_input, subject, term):
         yield from of_each_rule(finding, [finding.rule, *(x for x, _parts in subject.node_rules())])
@@ -184,14 +195,13 @@ def remove_one(owners: t.Collection[str]) -> str:
 def anti_affinity_among_followers(lint_input: LintInput) -> t.Iterator[Finding]:
     """A VM that has affinity to the same leader as another VM, and anti-affinity with that VM or
     with the leader."""
-    leaders = {subject.ref: _leaders(lint_input, subject) for subject in lint_input.all_subjects}
     following: dict[tuple[str, Ref], set[Ref]] = defaultdict(set)
-    for ref, pairs in leaders.items():
-        for near, leader in pairs:
+    for ref, subject in lint_input.by_ref.items():
+        for near, leader in _leaders(lint_input, subject):
             following[near.source.topology_key, leader] |= {ref, leader}
     cache: dict[t.Hashable, _Refs] = {}
     for subject in lint_input.subjects:
-        for near, leader in leaders[subject.ref]:
+        for near, leader in _leaders(lint_input, subject):
             key = near.source.topology_key
             for term in _clashing(subject, near):
                 away = lint_input.selected(subject, term) or ()

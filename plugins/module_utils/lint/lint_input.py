@@ -43,6 +43,7 @@ from ..model.snapshot import Platform, Snapshot, Vmi, Workload
 from ..model.topology import Topology
 from ..scheduler.framework import PlacementInfo, PodInfo
 from ..scheduler.inter_pod_affinity import AffinityTerms
+from ..scheduler.labels import matches
 from ..scheduler.node_affinity import nodes_of_placement
 from ..scheduler.node_state import TRANSIENT_TAINTS, UNSCHEDULABLE_TAINT, TaintToleration
 from ..scheduler.nodes import NodeTable
@@ -73,14 +74,17 @@ class Selected(t.Sequence[_Member]):
 
 
 class Population(t.Generic[_Member]):
-    """Members with namespace and labels. `namespaces` None: their labels are not known."""
+    """Members with namespace and labels. `namespaces` None: their labels are not known. Members of one `key` are forms
+    of one object, of which at most one exists: the last of those that a term selects counts for all."""
 
     def __init__(
         self,
         entries: t.Iterable[tuple[str, Labels, _Member]],
         namespaces: t.Iterable[Namespace] | None,
+        key: t.Callable[[_Member], t.Hashable] | None = None,
     ) -> None:
         self._namespaces_known = namespaces is not None
+        self._key = key
         self._selectors = SelectorIndex(namespaces or ())
         self._members: list[_Member] = []
         for namespace, labels, member in entries:
@@ -101,7 +105,10 @@ class Population(t.Generic[_Member]):
         count = self._selectors.selector_count([part])
         if count not in self._known:
             numbers = sorted(pod_info.node for pod_info in count.members)
-            self._known[count] = Selected(tuple(self._members[number] for number in numbers))
+            members = tuple(self._members[number] for number in numbers)
+            if self._key is not None:
+                members = tuple({self._key(member): member for member in members}.values())
+            self._known[count] = Selected(members)
         return self._known[count]
 
 
@@ -296,7 +303,7 @@ class LintInput:
     @cached_property
     def _workloads(self) -> Population[LintedWorkload]:
         entries = ((s.ref.namespace, s.labels, s) for s in self.all_subjects)
-        return Population(entries, self.namespaces)
+        return Population(entries, self.namespaces, lambda subject: subject.ref)
 
     @cached_property
     def _running(self) -> Population[Pod]:
@@ -355,8 +362,10 @@ class LintInput:
         return instance.workload if instance is not None else None
 
     def selects_itself(self, subject: LintedWorkload, term: Term) -> bool:
-        """Whether a term of a subject selects the subject's own pods."""
-        return subject.ref in self.selected_refs(subject, term)
+        """Whether a term of a subject selects the subject's own pods, and not only those of another form of it."""
+        return subject.ref in self.selected_refs(subject, term) and matches(
+            pod_term_of(subject, term).selector, subject.labels
+        )
 
     def eligible(self, subject: LintedWorkload) -> int:
         """The nodes that take the subject's pods by its node terms and tolerations, as a set of

@@ -49,7 +49,7 @@ from .documents import (
     template_reason,
 )
 from .object_lists import listed_objects, opened
-from .offline import CLUSTER_KINDS, CONTEXT_KINDS, named
+from .offline import CLUSTER_KINDS, CONTEXT_KINDS, is_running, named
 from .template_places import group_of, has_vms, template_of, template_pointer
 from .unfilled import lint_parts, restored, unfilled_name, unfilled_value, with_stand_ins
 
@@ -57,15 +57,16 @@ from .unfilled import lint_parts, restored, unfilled_name, unfilled_value, with_
 @dataclass(frozen=True)
 class ReadManifests:
     """The manifests that lint checks or needs, what was passed over, and what is wrong with the form of the
-    rest: `faults` of what was named by itself, `findings` about objects in folders. `nodes`: where Nodes were
-    found in folders. `unrendered`: checked objects with a name or label that a template is to fill in, each with it.
-    `texts`: the values of labels that stand-ins in `manifests` and `findings` stand for."""
+    rest: `faults` of what was named by itself, `findings` about objects in folders. `whole`: the kind and place of
+    Nodes, and of Pods of a cluster, that were found in folders. `unrendered`: checked objects with a name or label
+    that a template is to fill in, each with it. `texts`: the values of labels that stand-ins in `manifests` and
+    `findings` stand for."""
 
     manifests: tuple[t.Mapping[str, JSON], ...] = ()
     passed_over: tuple[PassedOver, ...] = ()
     faults: tuple[InputError, ...] = ()
     findings: tuple[Finding, ...] = ()
-    nodes: tuple[str, ...] = ()
+    whole: tuple[tuple[str, str], ...] = ()
     unrendered: tuple[tuple[str, str], ...] = ()
     texts: tuple[str, ...] = ()
 
@@ -95,7 +96,7 @@ def read_manifests(documents: t.Iterable[Document], namespace: str = "default") 
         tuple(reader.passed_over),
         tuple(replace(x, message=restored(x.message, reader.texts)) for x in reader.faults),
         tuple(reader.findings),
-        tuple(reader.nodes),
+        tuple(reader.whole),
         tuple(reader.unrendered),
         tuple(reader.texts),
     )
@@ -108,7 +109,7 @@ class _ManifestReader:
     passed_over: list[PassedOver] = field(default_factory=list)
     faults: list[InputError] = field(default_factory=list)
     findings: list[Finding] = field(default_factory=list)
-    nodes: list[str] = field(default_factory=list)
+    whole: list[tuple[str, str]] = field(default_factory=list)
     unrendered: list[tuple[str, str]] = field(default_factory=list)
     texts: list[str] = field(default_factory=list)
 
@@ -140,8 +141,8 @@ class _ManifestReader:
             self.kept.append(item)
             if to_fill_in:
                 self.unrendered.append((where, to_fill_in))
-            if item["kind"] == "Node" and document.in_folder:
-                self.nodes.append(where)
+            if document.in_folder and (item["kind"] == "Node" or is_running(item)):
+                self.whole.append((str(item["kind"]), where))
         elif document.in_folder:
             self.findings += (self._finding(item, fault) for fault in faults)
         else:

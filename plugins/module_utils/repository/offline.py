@@ -248,11 +248,7 @@ def _lint_input(
     cluster: Snapshot | None,
 ) -> LintInput:
     by_kind = _by_kind(manifests)
-    running = [  # and no manifests that name their node
-        pod
-        for pod in by_kind.get("Pod", ())
-        if (pod.get("spec") or {}).get("nodeName") and pod["metadata"].get("uid")
-    ]
+    running = filter(is_running, by_kind.get("Pod", ()))
     nodes = tuple(map(node_from_manifest, by_kind.get("Node", ())))
     if not any(HOSTNAME in x.labels for x in nodes):  # the kubelet adds it, by default the name
         nodes = tuple(replace(x, labels={HOSTNAME: x.name, **x.labels}) for x in nodes)
@@ -363,6 +359,12 @@ def _on(cluster: Snapshot, lint_input: LintInput) -> LintInput:
         access_modes={**cluster_input.access_modes, **lint_input.access_modes},
         platform=lint_input.platform or cluster_input.platform,
     )
+
+
+def is_running(manifest: Manifest) -> bool:
+    """Whether it is a Pod that was read from a cluster, and no manifest that names its node."""
+    has_node = manifest["kind"] == "Pod" and (manifest.get("spec") or {}).get("nodeName")
+    return bool(has_node and manifest["metadata"].get("uid"))
 
 
 def named(manifest: Manifest) -> dict[str, JSON]:

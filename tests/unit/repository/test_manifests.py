@@ -32,7 +32,7 @@ from tests.support.cluster import (
     expression,
     spread,
 )
-from tests.support.manifests import workload
+from tests.support.manifests import manifest, workload
 from tests.unit.lint.online_offline import deployment, manifests
 
 JSON = t.Any
@@ -292,3 +292,73 @@ def test_rules_know_the_nodes_that_are_among_the_manifests() -> None:
     assert lint_rules(rules) == ()
     (found,) = lint_rules(rules, manifests=manifests(cluster, nodes=True))
     assert (found.name, found.rule) == ("single_domain", "apart")
+
+
+def form(kind: str, name: str, template: JSON, *, app: str = "", **spec: JSON) -> JSON:
+    """One manifest of a workload; a repository has one of the same name for each environment."""
+    body: JSON = {"domain": {}} if kind == "VirtualMachine" else {"containers": [{"name": "a"}]}
+    return workload(kind, name, {"app": app or name}, {**body, **template}, **spec)
+
+
+def test_each_manifest_of_one_name_is_checked_with_its_own_terms() -> None:
+    blocked = anti_affinity(apart(HOST, plain=True, app="web"))
+
+    test, production = (form("Deployment", "web", x, replicas=3) for x in ({}, blocked))
+
+    assert names(test) == set()
+    for listed in ((test, production), (production, test)):
+        assert names(*listed) == {"rollout_deadlock"}
+
+
+def test_a_term_that_selects_pods_of_the_same_name_in_another_manifest_misses_its_own() -> None:
+    test = form("StatefulSet", "db", spread(app="db"))
+    production = form("StatefulSet", "db", spread(app="db"), app="db-prod")
+
+    assert "template_and_selector_disagree" not in names(test)
+    assert "template_and_selector_disagree" in names(test, production)
+
+
+def test_instances_of_manifests_of_one_name_count_once() -> None:
+    nodes = [
+        manifest("Node", f"w{number}", metadata={"labels": {HOST: f"w{number}"}})
+        for number in range(3)
+    ]
+    apart_vms = anti_affinity(apart(HOST, app="db"))
+    vms = [form("VirtualMachine", x, apart_vms, app="db", runStrategy="Always") for x in "ab"]
+    budget = manifest(
+        "PodDisruptionBudget",
+        "web",
+        spec={"minAvailable": 2, "selector": {"matchLabels": {"app": "web"}}},
+    )
+    web = form("Deployment", "web", {}, replicas=2)
+
+    assert names(*nodes, *vms, *vms) == set()
+    assert names(budget, web, web) == {"budget_never_allows"}
+
+
+def test_workloads_of_which_one_manifest_alone_needs_the_other_can_start() -> None:
+    near_a, near_b = (affinity(apart(HOST, plain=True, app=x)) for x in "ab")
+    first = [form("Deployment", "a", near_b), form("Deployment", "b", {})]
+    second = [form("Deployment", "a", {}), form("Deployment", "b", near_a)]
+    both = [form("Deployment", "a", near_b), form("Deployment", "b", near_a)]
+
+    assert names(*first, *second) == {"depends_on_other_workload"}
+    assert names(*both, *both) == {"mutual_affinity"}
+
+
+def test_a_workload_may_be_the_first_of_its_own_group_in_one_manifest_alone() -> None:
+    grouped = affinity(apart(ZONE, plain=True, app="web"))
+
+    listed = [form("Deployment", "web", x, replicas=2) for x in (grouped, {})]
+
+    assert "mutual_affinity" not in names(*listed)
+
+
+def test_a_vm_near_and_apart_in_different_manifests_can_run() -> None:
+    leader = form("VirtualMachine", "leader", {})
+    near = affinity(apart(HOST, plain=True, app="leader"))
+    away = anti_affinity(apart(HOST, plain=True, app="leader"))
+    follower, other = (form("VirtualMachine", "app", x) for x in (near, away))
+
+    assert "unsatisfiable" not in names(leader, follower, other)
+    assert "unsatisfiable" not in names(leader, other, follower)

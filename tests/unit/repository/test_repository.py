@@ -488,6 +488,22 @@ def test_nodes_of_a_folder_are_named(tmp_path: Path) -> None:
     assert not any("Node manifest" in warning for warning in warnings), "named by themselves"
 
 
+def test_pods_of_a_cluster_in_a_folder_are_named(tmp_path: Path) -> None:
+    """With them a term that selects none of them is an error."""
+    pod = "apiVersion: v1\nkind: Pod\nmetadata: {name: p, uid: u1}\nspec: {nodeName: w1, containers: []}\n"
+    folder = write(tmp_path, {"a.yaml": pod, "b.yaml": pod.replace("u1", "u2"), "c.json": "{}"})
+
+    _result, warnings = lint(folder)
+
+    (line,) = [warning for warning in warnings if "Pod manifest" in warning]
+    assert line == (
+        f"2 Pod manifests ({folder / 'a.yaml'} and 1 more) count as all pods of the cluster: exclude them if there are"
+        " others"
+    )
+    _result, warnings = lint(folder / "a.yaml")
+    assert not any("Pod manifest" in warning for warning in warnings), "named by itself"
+
+
 def test_field_18_kinds_with_a_template_are_linted_and_others_counted(tmp_path: Path) -> None:
     names = (
         "apps/cron.yaml",
