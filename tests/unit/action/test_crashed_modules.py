@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import typing as t
 from pathlib import Path
 
@@ -55,6 +56,9 @@ def run(module, *_arguments):
 
 
 if __name__ == "__main__":"""
+
+FLOW = re.compile(r"^from \S+\.flows\.\S+ import run$", re.MULTILINE)
+"""What a module would run: without it, Ansible packs a tenth of the files."""
 
 LAST_LINE = "that goes on in this line"
 
@@ -109,7 +113,7 @@ def crashing_collection(folder: Path, end: str) -> Path:
     (collection / "plugins" / "action").mkdir()
     for source in (CHECKOUT / "plugins" / "modules").glob("*.py"):
         text = source.read_text()
-        crashing = text.replace('\nif __name__ == "__main__":', end)
+        crashing = FLOW.sub("", text).replace('\nif __name__ == "__main__":', end)
         assert crashing != text or source.stem in ACTIONS
         (collection / "plugins" / "modules" / source.name).write_text(crashing)
     function = end.partition("if __name__")[0]
