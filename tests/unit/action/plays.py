@@ -4,21 +4,21 @@
 
 from __future__ import annotations
 
-import contextlib
+import functools
 import json
 import os
 import subprocess
 import sys
 import typing as t
 from pathlib import Path
+from types import MappingProxyType
 
 from dev.forks import KEPT_BYTECODE, TASKS_IN_PROCESS
+from tests.warm_playbook import warm_playbook
 
 PLAYBOOK = str(Path(sys.executable).with_name("ansible-playbook"))
 
 CHECKOUT = Path(__file__).resolve().parents[3]
-
-WARM_PLAYBOOK = Path(__file__).with_name("warm_playbook.py")
 
 Task = dict[str, t.Any]
 Ended = subprocess.CompletedProcess[str]
@@ -55,49 +55,28 @@ def environment(folder: Path) -> dict[str, str]:
     return {**os.environ, **KEPT_BYTECODE, **own}
 
 
-def run_playbook(folder: Path, *arguments: str) -> Ended:
-    """An ansible-playbook of its own."""
+def run_playbook(
+    folder: Path,
+    *arguments: str,
+    program: str | Path = PLAYBOOK,
+    variables: t.Mapping[str, str] = MappingProxyType({}),
+) -> Ended:
+    """An ansible-playbook of its own, unless `program` is another one; `variables` are added to its environment."""
     return subprocess.run(
-        [PLAYBOOK, *arguments],
+        [program, *arguments],
         cwd=folder,
-        env=environment(folder),
+        env={**environment(folder), **variables},
         capture_output=True,
         text=True,
         check=False,
     )
 
 
-@contextlib.contextmanager
-def warm_playbook(home: Path) -> t.Iterator[RunPlaybook]:
-    """An ansible-playbook for many playbooks, in an eighth of the time; `home` is for itself. All have the path of
-    collections that is set now, and tasks have no forks."""
-    with subprocess.Popen(
-        [sys.executable, WARM_PLAYBOOK],
-        env={**environment(home), **TASKS_IN_PROCESS},
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-    ) as process:
-        assert process.stdin and process.stdout
-        requests, answers = process.stdin, process.stdout
-
-        def run(folder: Path, *arguments: str) -> Ended:
-            outputs = [folder / name for name in ("stdout", "stderr")]
-            request = {
-                "folder": str(folder),
-                "arguments": arguments,
-                "environment": {**environment(folder), **TASKS_IN_PROCESS},
-                **{path.name: str(path) for path in outputs},
-            }
-            for path in outputs:
-                path.unlink(missing_ok=True)
-            print(json.dumps(request), file=requests, flush=True)
-            status = int(answers.readline())
-            return subprocess.CompletedProcess(
-                arguments, status, *(path.read_text() for path in outputs)
-            )
-
-        yield run
+def warm(home: Path) -> t.Iterator[RunPlaybook]:
+    """For a fixture: what runs playbooks in an eighth of the time, with the path of collections that is set now. Tasks
+    have no forks. `home` is for itself."""
+    with warm_playbook(home, {**environment(home), **TASKS_IN_PROCESS}) as program:
+        yield functools.partial(run_playbook, program=program, variables=TASKS_IN_PROCESS)
 
 
 def played(

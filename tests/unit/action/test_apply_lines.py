@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.action.plays import played
+from tests.unit.action.plays import RunPlaybook, played
 
 ROLE = Path(__file__).resolve().parents[3] / "roles" / "placement_apply"
 
@@ -36,7 +36,7 @@ def move(name: str, method: str) -> dict[str, t.Any]:
     ids=["allow", "max_moves", "rollout"],
 )
 def test_moves_that_the_role_does_not_make_are_marked(
-    tmp_path: Path, options: dict[str, t.Any], reasons: list[str]
+    tmp_path: Path, warm_playbook: RunPlaybook, options: dict[str, t.Any], reasons: list[str]
 ) -> None:
     facts = {
         "placement_apply_forecast_result": {
@@ -71,6 +71,7 @@ def test_moves_that_the_role_does_not_make_are_marked(
             {"ansible.builtin.debug": {"msg": "{{ __placement_apply_forecast_lines }}"}},
         ],
         "-v",
+        warm_playbook,
     )
     lines = [line.strip(' ",') for line in done.stdout.splitlines()]
     expected = [

@@ -5,14 +5,12 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
 import typing as t
 from pathlib import Path
 
 import yaml
 
-from .plays import PLAYBOOK
+from .plays import RunPlaybook
 
 MARK = "{{ lookup('pipe', 'touch MARK') }}"
 RULE = {"rule_type": "vm_vm_rule", "rule_enabled": True, "rule_mandatory": True}
@@ -38,20 +36,9 @@ def export(folder: Path) -> Path:
     return path
 
 
-def play(folder: Path, *arguments: str) -> str:
-    done = subprocess.run(
-        [PLAYBOOK, *arguments],
-        cwd=folder,
-        env=os.environ,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout
-
-
-def test_files_of_a_hostile_export_are_loaded_as_they_are(tmp_path: Path) -> None:
+def test_files_of_a_hostile_export_are_loaded_as_they_are(
+    tmp_path: Path, warm_playbook: RunPlaybook
+) -> None:
     (tmp_path / "imported").mkdir()
     variables: dict[str, t.Any] = {
         "placement_drs_import_files": [str(export(tmp_path))],
@@ -60,12 +47,17 @@ def test_files_of_a_hostile_export_are_loaded_as_they_are(tmp_path: Path) -> Non
         "placement_drs_import_host_names": {"esx1": "w1"},
     }
 
-    printed = play(tmp_path, "virt.placement.drs_import", "-e", json.dumps(variables))
+    def play(*arguments: str) -> str:
+        done = warm_playbook(tmp_path, *arguments)
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout
+
+    printed = play("virt.placement.drs_import", "-e", json.dumps(variables))
     assert "published, and written to no folder" in printed
-    assert sorted(x.name for x in tmp_path.iterdir()) == ["imported", "rules.json"]
+    assert sorted(x.name for x in tmp_path.iterdir()) == ["imported", "log", "rules.json"]
 
     variables["placement_drs_import_folder"] = str(tmp_path / "imported")
-    play(tmp_path, "virt.placement.drs_import", "-e", json.dumps(variables))
+    play("virt.placement.drs_import", "-e", json.dumps(variables))
     names = ["node_labels.yml", "report.txt", "rules-shop.yml", "vm_labels.yml"]
     assert sorted(x.name for x in (tmp_path / "imported").iterdir()) == names
     for name in ("node_labels.yml", "rules-shop.yml", "vm_labels.yml"):
@@ -79,6 +71,6 @@ def test_files_of_a_hostile_export_are_loaded_as_they_are(tmp_path: Path) -> Non
     tasks = [{"ansible.builtin.copy": seen["copy"]}]
     head = {"hosts": "localhost", "connection": "local", "gather_facts": False, "tasks": tasks}
     (tmp_path / "load.yml").write_text(json.dumps([head]))
-    play(tmp_path, "load.yml", "-e", "@imported/rules-shop.yml", "-e", "@imported/node_labels.yml")
+    play("load.yml", "-e", "@imported/rules-shop.yml", "-e", "@imported/node_labels.yml")
     assert len(json.loads((tmp_path / "seen").read_text())) == 2
     assert not list(tmp_path.rglob("MARK"))

@@ -4,12 +4,11 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+
+from tests.unit.action.plays import RunPlaybook
 
 PLAY = """\
 - name: Lint what a repository holds
@@ -53,19 +52,14 @@ SELECTOR = """\
 
 
 @pytest.mark.parametrize("fixed", [False, True])
-def test_a_pipeline_stops_at_the_published_fault(tmp_path: Path, fixed: bool) -> None:
+def test_a_pipeline_stops_at_the_published_fault(
+    tmp_path: Path, warm_playbook: RunPlaybook, fixed: bool
+) -> None:
     (tmp_path / "manifests").mkdir()
     (tmp_path / "manifests" / "pool.yml").write_text(MACHINE + (SELECTOR if fixed else ""))
     (tmp_path / "play.yml").write_text(PLAY)
 
-    done = subprocess.run(
-        [str(Path(sys.executable).with_name("ansible-playbook")), "play.yml"],
-        cwd=tmp_path,
-        env={**os.environ, "ANSIBLE_NOCOLOR": "1"},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    done = warm_playbook(tmp_path, "play.yml")
 
     assert (done.returncode == 0) is fixed, done.stdout + done.stderr
     assert ("has no labelSelector, which selects no pod" in done.stdout) is not fixed

@@ -19,7 +19,7 @@ from tests.unit.action.plays import (
     doubled_collection,
     played,
     run_playbook,
-    warm_playbook,
+    warm,
 )
 
 CHECKOUT = Path(__file__).resolve().parents[3]
@@ -81,8 +81,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> t.Iterator[RunPlaybook]:
     collections = doubled_collection(home, DOUBLE, played_modules)
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("ANSIBLE_COLLECTIONS_PATH", str(collections))
-        with warm_playbook(home) as run:
-            yield run
+        yield from warm(home)
 
 
 class Folder(t.NamedTuple):

@@ -5,14 +5,13 @@ placement_topology would write."""
 
 from __future__ import annotations
 
-import subprocess
 import typing as t
 from pathlib import Path
 
 import pytest
 
 from dev.trace_server import TraceServer
-from tests.unit.action.plays import PLAY, PLAYBOOK, environment, kubeconfig, play
+from tests.unit.action.plays import PLAY, RunPlaybook, kubeconfig, play
 
 
 def role(name: str, **options: t.Any) -> dict[str, t.Any]:
@@ -24,7 +23,10 @@ def role(name: str, **options: t.Any) -> dict[str, t.Any]:
 
 @pytest.mark.parametrize("keyword", [{}, {"check_mode": True}], ids=["option", "keyword"])
 def test_check_mode_of_apply_counts_with_labels_of_each_topology_role(
-    tmp_path: Path, keyword: dict[str, bool], monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path,
+    warm_playbook: RunPlaybook,
+    keyword: dict[str, bool],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """By the keyword ansible_check_mode is false, which has the command line alone."""
     on_row = {"name": "on-row", "workloads": ["db0"], "run_on": {"example.com/row": "r2"}}
@@ -42,17 +44,8 @@ def test_check_mode_of_apply_counts_with_labels_of_each_topology_role(
         )
         (tmp_path / "play.yml").write_text(text)
         (tmp_path / "kubeconfig").write_text(str(connection))
-        done = subprocess.run(
-            [PLAYBOOK, *([] if keyword else ["--check"]), "play.yml"],
-            cwd=tmp_path,
-            env={
-                **environment(tmp_path),
-                "K8S_AUTH_KUBECONFIG": str(tmp_path / "kubeconfig"),
-            },
-            capture_output=True,
-            text=True,
-            check=False,
-        )
+        monkeypatch.setenv("K8S_AUTH_KUBECONFIG", str(tmp_path / "kubeconfig"))
+        done = warm_playbook(tmp_path, *([] if keyword else ["--check"]), "play.yml")
     assert done.returncode == 0, done.stdout[-3000:]
     written = [path for _method, path, _body in server.writes if "selfsubject" not in path]
     assert written == []

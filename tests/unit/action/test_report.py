@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from tests.unit.action.plays import Task, played
+from tests.unit.action.plays import RunPlaybook, Task, played
 from tests.unit.report.pages import parsed
 from tests.unit.report.results import move, rollout_of, shop_drill, shop_placement
 
@@ -37,7 +37,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def results(folder: Path) -> dict[str, dict[str, t.Any]]:
+def results(folder: Path, warm_playbook: RunPlaybook) -> dict[str, dict[str, t.Any]]:
     """What each task of one play returned."""
     data = {
         "placement": shop_placement(),
@@ -68,6 +68,7 @@ def results(folder: Path) -> dict[str, dict[str, t.Any]]:
             {"ansible.builtin.copy": {"content": outcomes, "dest": f"{folder}/results.json"}},
         ],
         "-v",
+        warm_playbook,
     )
     assert done.returncode == 0, done.stdout + done.stderr
     return t.cast("dict[str, dict[str, t.Any]]", json.loads((folder / "results.json").read_text()))
