@@ -27,9 +27,9 @@ from ansible_collections.virt.placement.plugins.plugin_utils.maintenance_plan im
     change_id,
     drained_states,
     end_states,
-    is_outside_of_window,
     maintenance_plan,
     topology_values,
+    window_obstacle,
 )
 from ansible_collections.virt.placement.plugins.plugin_utils.registry import at
 
@@ -56,6 +56,8 @@ def check(job: Job) -> Result:
     plan = maintenance_plan(found["nodes"], options, found.get("gone") or ())
     if found.get("failed") and (job.added or not _goes_on_without_some(job, found, plan)):
         raise JobFailed(lines_of(found))
+    # an earlier job may have ended before it moved VMs home
+    closed = None if plan.groups or not returns_home(job) else window_obstacle(options)
     states = dict.fromkeys((name for group in plan.groups for name in group), "not_begun")
     states |= {
         **{node["name"]: "skipped" for node in plan.done},
@@ -70,10 +72,7 @@ def check(job: Job) -> Result:
         "continued": [node["name"] for node in plan.begun],
         "marked": [node["name"] for node in plan.marked],
         "found": {},
-        # an earlier job may have ended before it moved VMs home
-        "begun": options["state"] == "in_service"
-        if plan.groups
-        else not (returns_home(job) and is_outside_of_window(options)),
+        "begun": options["state"] == "in_service" if plan.groups else closed is None,
         "missing": lines_of(found) if set(options["nodes"]) - states.keys() else [],
         "added": job.added,
         "unchanged": _unchanged(job, found),
@@ -88,6 +87,8 @@ def check(job: Job) -> Result:
                 " service it again, use another one."
             ]
         )
+    if closed is not None:
+        job.show([f"no VM is moved home now: {closed.text}"])
     # The earlier job may have ended after it uncordoned a node, and before the node took pods and had its VMs started.
     if plan.done and not job.check_mode:
         job.run("node_maintenance", _return_options(job, [node["name"] for node in plan.done]))

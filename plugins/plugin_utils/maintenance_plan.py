@@ -8,6 +8,10 @@ import datetime
 import typing as t
 from dataclasses import dataclass
 
+from ansible_collections.virt.placement.plugins.module_utils.model.obstacle import (
+    OUTSIDE_OF_WINDOW,
+    Obstacle,
+)
 from ansible_collections.virt.placement.plugins.module_utils.moves.window import parse_window
 
 Node = dict[str, t.Any]
@@ -100,10 +104,14 @@ def drained_states(nodes: t.Iterable[Node]) -> dict[str, str]:
     return {node["name"]: node["state"] if node["since"] else "not_begun" for node in nodes}
 
 
-def is_outside_of_window(options: Options) -> bool:
-    """Whether no node may be begun now. A wrong window has been refused when the nodes were read: one that this host
-    cannot read is closed, since it may lack a time zone."""
+def window_obstacle(options: Options) -> Obstacle | None:
+    """Why no node may be begun now, or None. A wrong window has been refused when the nodes were read: one that this
+    host cannot read is closed, since it may lack a time zone."""
     window, faults = parse_window(options["window"])
-    return bool(faults) or (
-        window is not None and datetime.datetime.now(datetime.timezone.utc) not in window
-    )
+    if faults:
+        return Obstacle(
+            OUTSIDE_OF_WINDOW, f"this host cannot read the window: {'; '.join(map(str, faults))}"
+        )
+    if window is None or datetime.datetime.now(datetime.timezone.utc) in window:
+        return None
+    return window.outside

@@ -15,7 +15,7 @@ from ansible_collections.virt.placement.plugins.plugin_utils.job import (
 )
 from ansible_collections.virt.placement.plugins.plugin_utils.job_record import Result
 from ansible_collections.virt.placement.plugins.plugin_utils.maintenance_plan import (
-    is_outside_of_window,
+    window_obstacle,
 )
 
 
@@ -94,7 +94,7 @@ def before_drains(job: Job) -> None:
     if not options["keep_room_for"] or options["state"] == "in_service" or not known["groups"]:
         return
     now = read_room(job)
-    if known["continued"] or is_outside_of_window(options):
+    if known["continued"] or window_obstacle(options):
         return
     if errors := show_room(job, now, "Without this maintenance", NOTHING, already=True):
         raise JobFailed(errors)
@@ -126,7 +126,7 @@ def before_drain(job: Job) -> None:
     first = group == known["groups"][0] and known.get("has_room")
     if not job.record.asked["keep_room_for"] or job.check_mode or first:
         return
-    if set(group) <= set(known["continued"]) or is_outside_of_window(job.record.asked):
+    if set(group) <= set(known["continued"]) or window_obstacle(job.record.asked):
         return
     nothing = (
         f"Not cordoned: {', '.join(group)}. Launch this job again once there is room, to continue."
