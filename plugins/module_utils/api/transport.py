@@ -232,7 +232,7 @@ class Outage:
 
     def taken(self) -> list[str]:
         """The lines that are unread, which are in the result then. Another thread may add one meanwhile."""
-        return [self.unread.pop(0) for _ in range(len(self.unread))]
+        return [self.unread.pop(0) for _line in tuple(self.unread)]
 
     def failing(self, error: ApiError, seconds: float) -> None:
         """A request has failed for so many seconds, with this error, and is sent again. A server that answers others
