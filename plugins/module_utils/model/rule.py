@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 import typing as t
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from .json_pointer import JSON
 from .objects import Labels
@@ -59,20 +59,6 @@ class PodSelector:
 
 
 Target: t.TypeAlias = WorkloadSelector | PodSelector
-
-
-def _with_names_in_order(target: Target) -> Target:
-    if isinstance(target, PodSelector):
-        return replace(target, namespaces=tuple(sorted(target.namespaces)))
-    return replace(target, names=tuple(sorted(target.names)))
-
-
-def _order(target: Target) -> tuple[t.Any, ...]:
-    """Workloads by names, then those by labels, then pods."""
-    labels = sorted((target.labels or {}).items())
-    if isinstance(target, PodSelector):
-        return True, labels, target.namespaces
-    return False, labels, target.kind, target.namespace, target.names
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,21 +141,6 @@ class Rule:
         return (
             not self.enabled and self.everywhere and self.rule_type is None and self.label is None
         )
-
-    @property
-    def in_order(self) -> Rule:
-        """The same rule however its workloads and targets are listed. What names a workload counts before labels that
-        choose it."""
-        names = {(x.kind, x.namespace, (name,)) for x in self.workloads for name in x.names}
-        named = (WorkloadSelector(*each) for each in sorted(names))
-        labels = sorted((x for x in self.workloads if x.labels is not None), key=_order)
-        rule_type = self.rule_type
-        if isinstance(rule_type, KeepApart):
-            targets = map(_with_names_in_order, rule_type.targets)
-            rule_type = replace(rule_type, targets=tuple(sorted(targets, key=_order)))
-        elif isinstance(rule_type, KeepTogether) and rule_type.target is not None:
-            rule_type = replace(rule_type, target=_with_names_in_order(rule_type.target))
-        return replace(self, workloads=(*named, *labels), rule_type=rule_type)
 
     @property
     def type_name(self) -> str:

@@ -75,7 +75,7 @@ def plan_of_rules(
 ) -> PolicyPlan:
     """The policy that has these rules of the set. It only warns of new members without them where it does not
     mutate."""
-    rules = [rule.in_order for rule in rules]
+    rules = [_with_names_in_order(rule) for rule in rules]
     members, not_covered = new_members(rules, snapshot)
     if not members:
         return PolicyPlan(not_covered=not_covered)
@@ -91,6 +91,14 @@ def plan_of_rules(
         Ref(x.kind.name, request.namespace, name) for x in members for name in x.names
     )
     return PolicyPlan((policy, binding), not_covered, covered=covered, named=named)
+
+
+def _with_names_in_order(rule: Rule) -> Rule:
+    """The same rule however its workloads are listed. What names a workload counts before labels that choose it, whose
+    order has a meaning."""
+    names = {(x.kind, x.namespace, (name,)) for x in rule.workloads for name in x.names}
+    named = (WorkloadSelector(*each) for each in sorted(names))
+    return replace(rule, workloads=(*named, *(x for x in rule.workloads if x.labels is not None)))
 
 
 def _rules_after(request: RulesRequest, stored: t.Iterable[Rule], snapshot: Snapshot) -> list[Rule]:

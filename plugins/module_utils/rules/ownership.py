@@ -224,34 +224,13 @@ def _ownership(content: t.Mapping[str, JSON]) -> Ownership:
     return Ownership(str(content["uid"]), rules, created)
 
 
-def options_text(options: t.Mapping[str, JSON]) -> str:
-    """Type and options of a rule as JSON. Lists are in one order, whichever they are declared in: it has no meaning but
-    in terms."""
-    return canonical_json(_in_order(options))
-
-
-def _in_order(value: JSON) -> JSON:
-    if isinstance(value, dict):
-        return {key: x if key == "terms" else _in_order(x) for key, x in value.items()}
-    if not isinstance(value, list):
-        return value
-    listed = sorted(map(_in_order, value), key=canonical_json)
-    # One VM that is named is a text where it is the first target.
-    texts = [x["names"] for x in listed if isinstance(x, dict) and {*x} == {"names"}]
-    for names in texts if not any(isinstance(x, str) for x in listed) else ():
-        if isinstance(names, list) and len(names) == 1:
-            listed.remove({"names": names})
-            return [*names, *listed]
-    return listed
-
-
 def _owned_rule(name: str, content: t.Mapping[str, JSON]) -> OwnedRule:
     """One rule of the annotation; the names of its options are checked, `rules/stored_rules` reads their values. Raises
     ValueError, and others for wrong types."""
     options, labels = content.get("declared", {}), content.get("chosen", {})
     owned = OwnedRule(
         tuple(sorted({Fingerprint.parse(text) for text in content["terms"]})),
-        options_text(options) if options else "",
+        canonical_json(options) if options else "",
         content.get("enabled", True),
         tuple(sorted(labels.items())),
     )

@@ -109,7 +109,7 @@ def _digest(request: RulesRequest, compiled: t.Sequence[Compiled]) -> str:
     """The same for a request that is made again, about the same workloads."""
     members = {x.rule.id: sorted(map(str, x.terms)) for x in compiled}
     rules = [
-        [repr(replace(rule.in_order, index=0, allow_findings=frozenset())), members.get(rule.id)]
+        [repr(replace(rule, index=0, allow_findings=frozenset())), members.get(rule.id, [])]
         for rule in sorted(request.rules, key=lambda rule: rule.id)
     ]
     options = [request.state, request.prune, request.adopt, request.adopt_similar]
@@ -137,12 +137,9 @@ def _stored(rule: Rule, workload: Workload, ownership: Ownership) -> OwnedRule:
     """What the annotation of a member gets of the rule, beside its terms. A rule that is named alone keeps its own."""
     if rule.is_named_alone:
         return replace(ownership.rules[rule.id], enabled=False)
-    # A name has no labels, and is the least.
-    labels = {
-        tuple(sorted((x.labels or {}).items())) for x in rule.workloads if is_named([x], workload)
-    }
-    known = ownership.rules.get(rule.id, OwnedRule()).chosen
-    chosen = known if known in labels and () not in labels else min(labels, default=())
+    naming = [x for x in rule.workloads if is_named([x], workload)]
+    by_name = not naming or any(x.labels is None for x in naming)
+    chosen = () if by_name else tuple(sorted((naming[0].labels or {}).items()))
     return OwnedRule((), stored_options(rule), rule.enabled, chosen)
 
 

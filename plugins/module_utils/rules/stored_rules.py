@@ -33,10 +33,11 @@ from ..model.rule import (
 )
 from ..model.snapshot import Snapshot, Unreadable
 from ..model.topology import Topology
-from .ownership import LabelsOfRule, OwnedRule, options_text
+from .ownership import LabelsOfRule, OwnedRule
 from .ownership_index import OwnershipIndex
 from .parse import read_rules
 from .rules_request import RulesRequest
+from .term_slots import canonical_json
 
 Declaration = dict[str, JSON]
 
@@ -45,7 +46,7 @@ _FULL_KEYS = Topology({})
 
 def stored_options(rule: Rule) -> str:
     """Type and options of a rule as an annotation has them."""
-    return options_text(options_of(rule, _FULL_KEYS))
+    return canonical_json(options_of(rule, _FULL_KEYS))
 
 
 def options_of(rule: Rule, topology: Topology) -> Declaration:

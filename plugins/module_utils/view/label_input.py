@@ -91,7 +91,7 @@ def labels(notes: InputReader, value: JSON) -> dict[str, str] | None:
         return None
     texts = {str(key): label_value(notes.at(str(key)), inner) for key, inner in value.items()}
     valid = [label_key(notes, key) for key in texts]
-    kept = {key: text for key, text in sorted(texts.items()) if text is not None}
+    kept = {key: text for key, text in texts.items() if text is not None}
     return kept if all(valid) and len(kept) == len(texts) else None
 
 

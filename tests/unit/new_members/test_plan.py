@@ -420,46 +420,6 @@ def test_order_of_names_is_no_change_of_terms_that_list_them() -> None:
     assert one.manifests == other.manifests
 
 
-WEB, DB = {"labels": {"tier": "web"}}, {"labels": {"tier": "db", "app": "x"}}
-PODS = [{"labels": {"k": "v"}}, {"labels": {"j": "v", "i": "v"}}]
-ALLOWED = {"allow_findings": ["no_matching_workloads"]}
-
-
-def reversed_lists(value: t.Any) -> t.Any:
-    """The same rule with each list and map in the other order."""
-    if isinstance(value, dict):
-        return {key: reversed_lists(x) for key, x in reversed(value.items())}
-    return [reversed_lists(x) for x in reversed(value)] if isinstance(value, list) else value
-
-
-@pytest.mark.parametrize(
-    "more",
-    [
-        {"keep_apart": {"topology_key": ZONE, "from": [DB, {"names": ["a", "b"]}, WEB]}},
-        {"keep_apart": {"topology_key": ZONE, "from": [DB, {"name": "a"}, WEB], "pods": PODS}},
-        {"keep_together": {"topology_key": ZONE, "with": {"names": ["a", "b"]}}},
-        {"run_on": {ZONE: "a"}, "workloads": [WEB, DB]},
-        {"run_on": {ZONE: "a"}, "workloads": [WEB, "a", "b", "x"]},
-    ],
-)
-def test_order_of_targets_and_selectors_is_no_change(more: dict[str, t.Any]) -> None:
-    """Another order wrote the policy and each workload, whose undo record was then of this change."""
-    rule = {"name": "x", "workloads": [{"labels": {"app": "x"}}], **more, **ALLOWED}
-    other = reversed_lists(rule)
-    assert planned(rule).covered
-    assert planned(rule).manifests == planned(other).manifests
-    assert written(planned(other, present=planned(rule))) == []
-    both = builders.vm("x", labels={"app": "x", "tier": "db"})
-    members = [both, builders.vm("a"), builders.vm("b")]
-    change, same = (
-        plan_rules(builders.snapshot(*members), builders.request(x)) for x in (rule, other)
-    )
-    assert change.change == same.change
-    assert [x.merged.ownership for x in change.workloads] == [
-        x.merged.ownership for x in same.workloads
-    ]
-
-
 def test_names_of_covered_rules_may_not_exist_yet() -> None:
     apart = {"name": "x", "keep_apart": ZONE, "workloads": [{"kind": "Deployment", "names": ["d"]}]}
     plan = planned(ONE, TWO, apart)

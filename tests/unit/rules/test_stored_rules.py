@@ -224,30 +224,6 @@ def with_options(each: Workload, options: object) -> Workload:
     return with_content(each, change)
 
 
-def test_annotation_with_targets_in_another_order_is_not_written_again() -> None:
-    """As an earlier release has written it, or with the labels that came first in the rule."""
-    targets = [{"labels": {"app": "b"}}, {"name": "web"}, {"kind": "Deployment", "name": "api"}]
-    chosen = [{"labels": {"app": "db"}}, {"labels": {"app": "db", "tier": "x"}}]
-    apart = {"topology_key": "zone", "from": targets}
-    rule = {
-        "name": "r",
-        "workloads": chosen,
-        "keep_apart": apart,
-        "allow_findings": ["no_matching_workloads"],
-    }
-    first = vm("db1", labels={"app": "db", "tier": "x"})
-    there = [first, vm("web"), deployment("api")]
-    made, *others = written(there, rule)
-    other = [{"kind": "Deployment", "names": ["api"]}, {"names": ["web"]}, targets[0]]
-    options = {"keep_apart": {"topology_key": ZONE, "from": other}}
-
-    def later(content: Object) -> None:
-        content["rules"][str(R)] |= {"declared": options, "chosen": {"app": "db", "tier": "x"}}
-
-    again = plan(snapshot(with_content(made, later), *others), rule)
-    assert again.writes == ()
-
-
 ZONE = "topology.kubernetes.io/zone"
 REFUSED: t.Mapping[str, Object] = {
     "no label value": {"run_on": {ZONE: "{{ x }}"}},
