@@ -212,8 +212,6 @@ options:
     description:
       - With O(state=reverted), undo only this change, as RV(change.id) of the task that made it. The task fails before
         it writes if another change of the rule set is the last one by now.
-      - Where the change was a new policy alone, the policy is deleted if it is still the one that the task made, and no
-        workload is restored.
     type: str
   prune:
     description: Remove each rule of the rule set in this namespace that is not in O(rules), also from its policy for
@@ -634,11 +632,8 @@ new_members:
         namespace: shop
         labels: {tier: web}
 change:
-  description:
-    - The change of the rule set that the written workloads belong to, for O(change) of an undo.
-    - Where no workload was written, the new policy for workloads that are created later. Its undo deletes the policy.
-  returned: if rules of a workload were written or removed, or may have been where a connection was lost, and if a
-    policy is new
+  description: The change of the rule set that the written workloads belong to, for O(change) of an undo.
+  returned: if rules of a workload were written or removed, or may have been where a connection was lost
   type: dict
   contains:
     id:

@@ -386,39 +386,3 @@ def test_apply_whose_rollout_fails_undoes_its_own_change_alone(
 
     assert again.rc != 0, "its verification is red"
     assert placements(shop) == before, again.stdout
-
-
-def test_apply_that_has_made_a_policy_and_wrote_no_workload_deletes_it(
-    shop: Shop, stage: Stage, run_module: RunModule
-) -> None:
-    """Its verification is red by a rule of before. The policy went on giving the rule to new VMs."""
-    shop.start(objects.virtual_machine("m0", shop.namespace), nodes=["w1"])
-    home = {"name": "home", "workloads": ["m0"], "run_on": {"zone": "zone2"}}
-    known = {"kubeconfig": str(shop.sandbox.kubeconfig("mover")), "namespace": shop.namespace}
-    assert run_module(rules.main, {**known, "rule_set": "before", "rules": [home]})["changed"]
-    before = placements(shop)
-    later = {
-        "name": "later",
-        "workloads": [{"labels": {"app": "later"}}],
-        "run_on": {"zone": "zone1"},
-        "allow_findings": ["no_matching_workloads"],
-    }
-    wanted = {
-        "placement_apply_namespace": shop.namespace,
-        "placement_apply_rules": [later],
-        "placement_apply_new_members": "warn",
-        "placement_apply_on_failure": "undo",
-    }
-    mark = shop.sandbox.audit.mark()
-
-    result = stage.play("apply", wanted, identity="policies-writer")
-
-    assert result.rc != 0, result.stdout
-    failed = [e["event_data"]["task"] for e in result.events if e["event"] == "runner_on_failed"]
-    assert failed == ["Verify", "Verify"]
-    written = [(x.verb, x.resource) for x in shop.sandbox.audit.writes(since=mark)]
-    policy = ("validatingadmissionpolicies", "validatingadmissionpolicybindings")
-    assert written == [("create", x) for x in policy] + [("delete", x) for x in policy[::-1]]
-    assert placements(shop) == before
-    closing = result.printed("Report")
-    assert any("; its change was undone: Verify of the undo" in line for line in closing), closing

@@ -71,7 +71,7 @@ def run(module: AnsibleModule, api: ApiClient) -> dict[str, t.Any]:
     return {
         **_forecast_as_json(result),
         "worsened_by_rules": _worsened_by_rules(question, result, without_rules),
-        "policy_digest": question.policies.digest or "",
+        "policy_digest": question.policies.digest,
         "policy_rules": [rule.name for rule in question.policies.rules],
         "policy_rules_removed": [rule.name for rule in question.policies.removed],
         **question.findings_as_json(module.warn, (*result.findings, *stuck)),

@@ -17,9 +17,8 @@ from ..api.lists import list_all
 from ..cluster.access import Right, missing_rights
 from ..cluster.served_versions import ServedVersions
 from ..kinds.registry import KINDS
-from ..model.admission_policy import MUTATING, VALIDATING, policy_from_manifest
+from ..model.admission_policy import policy_from_manifest
 from ..model.findings import InputError, InvalidInput, TaskError
-from ..model.json_pointer import JSON
 from ..model.objects import Ref
 from ..model.obstacle import NO_RIGHT, Obstacle
 from ..model.rendering import listed
@@ -29,7 +28,6 @@ from ..rules.ownership import UnreadableAnnotation, read_ownership
 from ..rules.policy_plan import (
     PolicyPlan,
     WrittenPolicies,
-    change_of,
     changed,
     is_of_same_set,
     policy_path,
@@ -53,16 +51,14 @@ def write_policies(api: ApiClient, plan: PolicyPlan, *, check: bool) -> WrittenP
         for write in plan.writes:
             if write.after is not None:
                 _send(api, write, dry_run=True)
-        made = [_send(api, write) for write in plan.writes if not check]
+        for write in plan.writes if not check else ():
+            _send(api, write)
     except Forbidden as error:
         if not error.lacks_right:
             raise
         refused = _refused(plan, f"may not {Right.of(error.request)}")
         return WrittenPolicies(plan, refused=refused)
-    kind = plan.writes[0].target.kind
-    is_new = kind in (MUTATING, VALIDATING) and all(made) and bool(made)
-    change = change_of(policy_from_manifest(kind, made[0])) if is_new else ""
-    return WrittenPolicies(plan, plan.writes, change=change)
+    return WrittenPolicies(plan, plan.writes)
 
 
 def with_latecomers(api: ApiClient, written: WrittenPolicies) -> WrittenPolicies:
@@ -130,20 +126,18 @@ def _collection(write: Write) -> str:
     return policy_path(write.target._replace(name="")).rstrip("/")
 
 
-def _send(api: ApiClient, write: Write, *, dry_run: bool = False) -> JSON:
-    """What was created; None where something was there."""
+def _send(api: ApiClient, write: Write, *, dry_run: bool = False) -> None:
     if write.uid and write.after is not None:
         api.patch(write.path, write.patch(), dry_run=dry_run)
     elif write.uid:
         api.delete(write.path, uid=write.uid, resource_version=str(write.tests[0].value))
     else:
-        return _create(api, write, dry_run)
-    return None
+        _create(api, write, dry_run)
 
 
-def _create(api: ApiClient, write: Write, dry_run: bool) -> JSON:
+def _create(api: ApiClient, write: Write, dry_run: bool) -> None:
     try:
-        return api.create(_collection(write), write.operations[0].value, dry_run=dry_run)
+        api.create(_collection(write), write.operations[0].value, dry_run=dry_run)
     except Conflict as error:
         there = policy_from_manifest(write.target.kind, api.get(write.path))
         manifest = write.operations[0].value
@@ -151,7 +145,7 @@ def _create(api: ApiClient, write: Write, dry_run: bool) -> JSON:
             # made meanwhile, or a binding that is left of a deleted policy, which is not read with one
             if (change := changed(there, manifest)) is not None:
                 _send(api, change, dry_run=dry_run)
-            return None
+            return
         text = (
             f"{write.target} exists, and is none that this rule set has made: it lacks the labels and annotations"
             " placement.virt/. It was left as it is. Delete it, or write the rules as another rule_set"

@@ -16,7 +16,7 @@ from ..model.rendering import Entry
 from ..model.rule import RuleId, WorkloadSelector
 from ..model.snapshot import Snapshot, unreadable_texts
 from ..rules.plan import is_named
-from ..rules.policy_plan import NONE, OF_POLICY, PolicyPlan, WrittenPolicies, change_of
+from ..rules.policy_plan import NONE, PolicyPlan, WrittenPolicies
 from ..rules.registry import NEW_MEMBERS
 from ..rules.rules_request import RulesRequest
 
@@ -30,7 +30,6 @@ def with_policy_plan(
     if plan_policies is None or "/" in request.namespace or not request.namespace.strip():
         return snapshot, request
     snapshot = with_policies(api, snapshot, (request.namespace,))
-    request = _of_own_policy(request, snapshot)
     gaps = unreadable_texts(snapshot.policy_gaps)
     if request.new_members == NONE and not snapshot.policies:
         unread = tuple(gaps) if request.removes_rules else ()
@@ -43,24 +42,6 @@ def with_policy_plan(
     plan = replace(plan, there=_there(request, plan, snapshot))
     request = replace(request, policies=plan, faults=(*request.faults, *faults))
     return replace(snapshot, workloads=(*snapshot.workloads, *plan.expected)), request
-
-
-def _of_own_policy(request: RulesRequest, snapshot: Snapshot) -> RulesRequest:
-    """An undo of a new policy is of no other one."""
-    if not request.undoes.startswith(OF_POLICY):
-        return request
-    own = [
-        change_of(policy)
-        for policy in snapshot.policies or ()
-        if (policy.namespace, policy.rule_set) == (request.namespace, request.rule_set)
-    ]
-    if own == [request.undoes]:
-        return request
-    text = (
-        f"the policy of rule set {request.rule_set!r} in namespace {request.namespace} cannot be removed: it is not, or"
-        f" no longer, that of change {request.undoes}. Write the rules of this rule set as they should be"
-    )
-    return replace(request, faults=(*request.faults, InputError("change", text)))
 
 
 def _there(

@@ -62,12 +62,12 @@ class PolicyPlan:
         return frozenset(workload.ref for workload in self.expected)
 
     @property
-    def digest(self) -> str | None:
-        """What an approval is about: of the policy and its binding as the task leaves them. None where there is none
+    def digest(self) -> str:
+        """What an approval is about: of the policy and its binding as the task leaves them. Empty where there is none
         then."""
         objects = self.manifests or [{**x.manifest, "kind": x.kind} for x in self.unchanged]
         content = [[x["kind"], x.get("spec"), _RULES_OF.read(x, None)] for x in objects]
-        return digest(content, 32) if content else None
+        return digest(content, 32) if content else ""
 
     @property
     def by_hand(self) -> str:
@@ -90,14 +90,12 @@ NO_POLICIES = PolicyPlan()
 
 @dataclass(frozen=True)
 class WrittenPolicies:
-    """`done`: the writes that were made, in check mode those that would be. `refused`: why none was. `change`: names
-    the change where it is a new policy; empty for any other. `without_rules`: expected workloads that were created
-    meanwhile, before the policy was in force."""
+    """`done`: the writes that were made, in check mode those that would be. `refused`: why none was. `without_rules`:
+    expected workloads that were created meanwhile, before the policy was in force."""
 
     plan: PolicyPlan = NO_POLICIES
     done: tuple[Write, ...] = ()
     refused: Obstacle | None = None
-    change: str = ""
     without_rules: frozenset[Ref] = frozenset()
 
     @property
@@ -107,15 +105,6 @@ class WrittenPolicies:
 
 
 NO_WRITES = WrittenPolicies()
-
-OF_POLICY = "policy-"
-"""Begins the name of a change that was a new policy alone."""
-
-
-def change_of(policy: AdmissionPolicy) -> str:
-    """Names the change that has made this policy. One that was made again, or changed since, has another name."""
-    written = [policy.uid, policy.spec, _RULES_OF.read(policy.manifest, None)]
-    return f"{OF_POLICY}{digest(written, 12)}"
 
 
 def policy_path(ref: Ref) -> str:

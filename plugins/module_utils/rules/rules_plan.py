@@ -118,13 +118,11 @@ class Written:
         ]
 
     def change(self) -> dict[str, JSON] | None:
-        """What an undo of this task is to be told. None where no workload was written, so that no record is of it, and
-        no policy is new."""
+        """What an undo of this task is to be told. None where no workload was written, so that no record is of it."""
         change = self.plan.change
         written = {write.target for write in self.done} | self.uncertain
         if change is None or not any(ref in self.plan.requested for ref in written):
-            name = self.policies.change
-            return {"id": name, "continues": False} if name else None
+            return None
         return {"id": change.id, "continues": self.plan.continues}
 
     def held(self) -> list[dict[str, JSON]]:

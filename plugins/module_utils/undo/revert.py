@@ -29,7 +29,6 @@ from ..rules.draft import placement_parts, present_terms
 from ..rules.labels_first import needs_of_restored
 from ..rules.merge import Merged
 from ..rules.ownership import NoRoomForRules, Ownership, UnreadableAnnotation, read_ownership
-from ..rules.policy_plan import OF_POLICY
 from ..rules.record import (
     RuleSetChange,
     UndoRecord,
@@ -73,11 +72,10 @@ def plan_revert(
     ]
     faults = [*request.faults, *faults, *option_faults(request, view, ("reverted",))]
     faults += _unread(request, view)
-    of_policy = request.undoes.startswith(OF_POLICY)  # no workload was written
-    candidates, left = ([], {}) if of_policy else candidates_of(request, view)
-    if not (candidates or left or faults or of_policy):
+    candidates, left = candidates_of(request, view)
+    if not candidates and not left and not faults:
         faults.append(InputError("state", no_record(request, view)))
-    elif not of_policy and (other := other_change(request, view)) is not None:
+    elif (other := other_change(request, view)) is not None:
         faults.append(other)
     if faults:
         raise InvalidInput(faults)

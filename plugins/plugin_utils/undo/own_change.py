@@ -27,10 +27,6 @@ UNDONE, PARTLY_UNDONE, NOT_UNDONE = "undone", "partly_undone", "not_undone"
 """What came of the undo, as in the artifact."""
 
 
-_OF_POLICY = ("policy_written", "policy_removed")
-"""Codes of what a task has done with the policy for new members."""
-
-
 @dataclass(frozen=True)
 class OwnChange:
     """The change that this job alone has made of its rule set. `id` is empty where there is none, or where an undo
@@ -54,8 +50,8 @@ def own_change(record: JobRecord) -> OwnChange:
         return OwnChange(str(change["id"]))
     if note.get("crashed"):
         return OwnChange(kept="the task ended without a result, so what it has written is unknown")
-    if any(has_entry(note, "done", code) for code in _OF_POLICY):
-        reason = "this job has changed a policy for new members that was there, and an undo restores workloads alone"
+    if any(has_entry(note, "done", code) for code in ("policy_written", "policy_removed")):
+        reason = "this job has written the policy for new members and no workload, and an undo restores workloads"
         return OwnChange(kept=reason, only_policy=True)
     return OwnChange()
 
@@ -99,13 +95,13 @@ def undo_parts(record: JobRecord) -> Result:
         return parts
     undone = of_undo(record)
     result = undone.last("rules")
-    restored = bool(result.get("reverted")) or has_entry(result, "done", "policy_removed")
+    restored = result.get("reverted") or []
     left = joined(undone.of("rules"), "skipped")
     # Other rules of the namespace may have been violated before, so what the rollout has skipped, and a red
     # verification, are named, and no more.
     others = joined((note for note in undone.notes if note["module"] != "rules"), "skipped")
     unfinished = undone.failures and not undone.of("placement_info")
-    whole = restored and not left and not unfinished
+    whole = bool(restored) and not left and not unfinished
     outcome = UNDONE if whole else PARTLY_UNDONE if restored else NOT_UNDONE
     return {
         **parts,
@@ -155,14 +151,7 @@ def _next_step(record: JobRecord, own: OwnChange, result: Result, outcome: str) 
     if outcome == UNDONE and not of_undo(record).failures:
         return f"{AGAIN}: it writes the rules again"
     if own.only_policy:
-        entry = next(x for x in record.last("rules")["outcome"]["done"] if x["code"] in _OF_POLICY)
-        policies = [x.split() for x in entry["objects"] if entry["code"] == "policy_written"]
-        gone = [f"; to give them none: kubectl delete {x.lower()} {name}" for x, name in policies]
-        return (
-            f"{AGAIN}; to give new members what they had before: the playbook apply with placement_apply_namespace:"
-            f" {options['namespace']}, placement_apply_rule_set: {options['rule_set']}, and placement_apply_rules and"
-            f" placement_apply_new_members as before this job{''.join(gone)}"
-        )
+        return f"{AGAIN}; to give new members the rules of before: a job with these rules"
     if own.kept:
         return f"{UNFINISHED.text}; or launch {undo}"
     refused = {error["type"] for error in result.get("errors") or ()}
