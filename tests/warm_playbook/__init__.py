@@ -29,6 +29,7 @@ def warm_playbook(folder: Path, environment: t.Mapping[str, str]) -> t.Iterator[
             [sys.executable, _HERE / "server.py", str(listener.fileno())],
             env=environment,
             stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,  # no terminal, whose plays have colors
             pass_fds=[listener.fileno()],
         )
     with server:  # which ends with its standard input

@@ -4,7 +4,8 @@
 
 A fork has what Ansible has loaded for a play with one task, and besides is what a new ansible-playbook is: streams,
 folder, environment, settings, log, callbacks and temporary files are its own. The paths of collections and of other
-plugins are those of this process. A fork whose client has ended is killed. The server ends with its standard input."""
+plugins, and the configuration file, are those of this process. A fork whose client has ended is killed. The server ends
+with its standard input, and its forks with it."""
 
 from __future__ import annotations
 
@@ -50,22 +51,33 @@ def main() -> None:
     owner = os.dup(0)
     for number in (0, 1):
         os.dup2(os.open(os.devnull, os.O_RDWR), number)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
     load()
     with selectors.DefaultSelector() as selector:
         selector.register(owner, selectors.EVENT_READ)
         selector.register(listener, selectors.EVENT_READ)
-        while True:
-            for key, _events in selector.select():
-                if key.fileobj == owner:
-                    return
-                if key.fileobj is listener:
-                    play = begin(listener)
+        try:
+            serve_clients(selector, owner, listener)
+        finally:
+            plays = {key.data for key in selector.get_map().values() if key.data}
+            for play in plays:
+                end(play)
+
+
+def serve_clients(selector: selectors.BaseSelector, owner: int, listener: socket.socket) -> None:
+    """Begin plays, and end those that have ended or whose client has, until the owner ends."""
+    while True:
+        for key, _events in selector.select():
+            if key.fileobj == owner:
+                return
+            if key.fileobj is listener:
+                if play := begin(listener):
                     selector.register(play.process, selectors.EVENT_READ, play)
                     selector.register(play.client, selectors.EVENT_READ, play)
-                elif selector.get_map().get(key.fd) is key:  # both may be ready
-                    selector.unregister(key.data.process)
-                    selector.unregister(key.data.client)
-                    end(key.data)
+            elif selector.get_map().get(key.fd) is key:  # both may be ready
+                selector.unregister(key.data.process)
+                selector.unregister(key.data.client)
+                end(key.data)
 
 
 def load() -> None:
@@ -73,7 +85,7 @@ def load() -> None:
     with tempfile.TemporaryDirectory() as folder:
         first = Path(folder, "first.yml")
         first.write_text(json.dumps([{**FIRST, "tasks": [{"ansible.builtin.debug": {}}]}]))
-        run(["--inventory=localhost,", str(first)])
+        assert run(["--inventory=localhost,", str(first)]) == 0
     for package in ("action", "plugin_utils"):
         found = importlib.import_module(f"ansible_collections.virt.placement.plugins.{package}")
         for module in pkgutil.iter_modules(found.__path__, f"{found.__name__}."):
@@ -83,23 +95,27 @@ def load() -> None:
     gc.freeze()
 
 
-def begin(listener: socket.socket) -> Play:
-    """A play of a client in a fork."""
+def begin(listener: socket.socket) -> Play | None:
+    """A play of a client in a fork. None where the client has ended before it asked."""
     client, _address = listener.accept()
     _byte, streams, _flags, _address = socket.recv_fds(client, 1, 3)
-    request = json.loads(client.makefile().readline())
-    child = os.fork()
-    if not child:
+    request = client.makefile().readline()
+    child = os.fork() if request else None
+    if child == 0:
         listener.close()
         client.close()
-        serve(request, streams)
+        serve(json.loads(request), streams)
     for stream in streams:
         os.close(stream)
+    if child is None:
+        client.close()
+        return None
     return Play(child, os.pidfd_open(child), client)
 
 
 def end(play: Play) -> None:
     """Kill what is left of a play whose client has ended, else send its exit code."""
+    os.kill(play.pid, signal.SIGKILL)  # it may have no group yet
     with contextlib.suppress(ProcessLookupError):
         os.killpg(play.pid, signal.SIGKILL)
     status = os.waitstatus_to_exitcode(os.waitpid(play.pid, 0)[1])
@@ -122,6 +138,7 @@ def serve(request: dict[str, t.Any], streams: list[int]) -> t.NoReturn:
     code = 120
     try:
         os.setsid()
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
         atexit._clear()
         os.chdir(request["folder"])
         for number, stream in enumerate(streams):
@@ -154,6 +171,7 @@ def forget_first() -> None:
 def read_environment(environment: dict[str, str]) -> None:
     """All that Ansible has read of its environment when it was imported."""
     changed = {name for name, _value in {*environment.items()} ^ {*os.environ.items()}}
+    assert "ANSIBLE_CONFIG" not in changed and not Path("ansible.cfg").exists()
     os.environ.clear()
     os.environ.update(environment)
     tempfile.tempdir = None

@@ -45,13 +45,16 @@ class _Needs:
         self._partners: dict[tuple[_Refs, ...], _Refs] = {}
         self._of: dict[Ref, _Refs] = {}
         self.may_be_first: set[Ref] = set()
+        both: dict[tuple[_Refs, _Refs], _Refs] = {}
         for subject in lint_input.all_subjects:
             leaders = self.leaders(subject)
             if subject.ref in leaders.refs:
                 self.may_be_first.add(subject.ref)
             other = self._of.setdefault(subject.ref, leaders)
             if other is not leaders:  # what each form of it needs
-                self._of[subject.ref] = self._group(frozenset(other.refs & leaders.refs))
+                if (other, leaders) not in both:
+                    both[other, leaders] = self._group(frozenset(other.refs & leaders.refs))
+                self._of[subject.ref] = both[other, leaders]
 
     def leaders(self, subject: LintedWorkload) -> _Refs:
         """The workloads of which one must run near before a pod of a workload can run: those that all its required
@@ -109,6 +112,8 @@ def _elsewhere(lint_input: LintInput, subject: LintedWorkload, term: Term) -> Fi
     selected = lint_input.selected(subject, term)
     if not lint_input.nodes or not selected or len(selected) != 1 or selected[0].ref == subject.ref:
         return None
+    if len(lint_input.forms[selected[0].ref]) > 1:
+        return None  # one that belongs to another environment may run elsewhere
     leader, key, lasting = selected[0], term.source.topology_key, lint_input.lasting
     own, of_leader = (lasting.eligible_domains(x, key).keys() for x in (subject, leader))
     wider = lasting.eligible_domains(without_node_terms(subject), key).keys()
@@ -255,6 +260,11 @@ def anti_affinity_of_leader(lint_input: LintInput) -> t.Iterator[Finding]:
                 avoids(subject, term, leader) for term in _clashing(subject, near)
             ):
                 continue  # the latter is a finding of the subject's own terms
+            if not all(
+                any(avoids(form, term, subject.ref) for term in _clashing(form, near))
+                for form in lint_input.forms[leader]
+            ):
+                continue
             for term in _clashing(by_ref[leader], near):
                 if avoids(by_ref[leader], term, subject.ref):
                     owners = subject.owner(near), by_ref[leader].owner(term)

@@ -141,8 +141,9 @@ def _no_room(lint_input: LintInput, crowd: _CrowdedGroup) -> tuple[str, str]:
 
 
 def _groups_apart(lint_input: LintInput) -> t.Iterator[Group]:
-    """Workloads of one namespace with the same term, which selects them all; or one with replicas."""
-    carriers: dict[t.Hashable, dict[Ref, tuple[LintedWorkload, Term]]] = defaultdict(dict)
+    """Workloads of one namespace with the same term, which selects them all; or one with replicas. Of several manifests
+    of one workload the group has that with the fewest instances, and each other one is a group of its own."""
+    carriers: dict[t.Hashable, dict[Ref, Group]] = defaultdict(lambda: defaultdict(list))
     for subject in lint_input.all_subjects:
         for term in () if subject.workload is None and not subject.is_vm else subject.terms:
             pod_term = term.source
@@ -162,13 +163,23 @@ def _groups_apart(lint_input: LintInput) -> t.Iterator[Group]:
                 )
                 alone = subject.ref if pod_term.match_label_keys else None
                 # A term of its own and an equal one of a rule count once.
-                carriers[subject.ref.namespace, key, alone][subject.ref] = subject, term
+                carriers[subject.ref.namespace, key, alone][subject.ref].append((subject, term))
     for by_ref in carriers.values():
-        members = tuple(by_ref.values())
+        members = tuple(min(reversed(forms), key=_to_run) for forms in by_ref.values())
         chosen = {target.ref for target in lint_input.selected(*members[0]) or ()}
         group = [(subject, term) for subject, term in members if subject.ref in chosen]
         if len(group) > 1 or any((subject.replicas or 0) > 1 for subject, _term in group):
             yield group
+        forms = {form[0].number: form for forms in by_ref.values() for form in forms}
+        for subject, _term in group:
+            del forms[subject.number]
+        yield from (
+            [form] for form in forms.values() if form[0].ref in chosen and _to_run(form) > 1
+        )
+
+
+def _to_run(form: tuple[LintedWorkload, Term]) -> int:
+    return to_run(form[0])
 
 
 def to_run(subject: LintedWorkload) -> int:

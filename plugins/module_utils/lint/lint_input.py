@@ -9,8 +9,10 @@ with the scheduler's selector index.
 
 from __future__ import annotations
 
+import math
 import operator
 import typing as t
+from collections import defaultdict
 from dataclasses import dataclass, field, replace
 from functools import cached_property, reduce
 
@@ -35,6 +37,7 @@ from ..model.objects import (
     Selector,
     SpreadConstraint,
     Toleration,
+    is_object_name,
     next_number,
 )
 from ..model.placement_manifests import CREATED_BY, with_own_labels
@@ -81,10 +84,10 @@ class Population(t.Generic[_Member]):
         self,
         entries: t.Iterable[tuple[str, Labels, _Member]],
         namespaces: t.Iterable[Namespace] | None,
-        key: t.Callable[[_Member], t.Hashable] | None = None,
+        counted: t.Callable[[tuple[_Member, ...]], tuple[_Member, ...]] = tuple,
     ) -> None:
         self._namespaces_known = namespaces is not None
-        self._key = key
+        self._counted = counted
         self._selectors = SelectorIndex(namespaces or ())
         self._members: list[_Member] = []
         for namespace, labels, member in entries:
@@ -106,9 +109,7 @@ class Population(t.Generic[_Member]):
         if count not in self._known:
             numbers = sorted(pod_info.node for pod_info in count.members)
             members = tuple(self._members[number] for number in numbers)
-            if self._key is not None:
-                members = tuple({self._key(member): member for member in members}.values())
-            self._known[count] = Selected(members)
+            self._known[count] = Selected(self._counted(members))
         return self._known[count]
 
 
@@ -195,6 +196,19 @@ def without_node_terms(subject: LintedWorkload) -> LintedWorkload:
     """The workload without the node selector and the required node affinity of its template."""
     placement = replace(subject.declared.placement, node_selector=(), node_terms=None)
     return replace(subject, declared=replace(subject.declared, placement=placement))
+
+
+def _largest_forms(subjects: tuple[LintedWorkload, ...]) -> tuple[LintedWorkload, ...]:
+    """Of several manifests of one workload that with the most replicas. Those with a placeholder as name, or with a
+    generated one, are workloads of their own."""
+    forms = defaultdict[t.Hashable, list[LintedWorkload]](list)
+    for subject in subjects:
+        forms[subject.ref if is_object_name(subject.ref.name) else subject.number].append(subject)
+    return tuple(max(each, key=_replicas) for each in forms.values())
+
+
+def _replicas(subject: LintedWorkload) -> float:
+    return math.inf if subject.replicas is None else subject.replicas
 
 
 @dataclass(frozen=True)
@@ -301,9 +315,17 @@ class LintInput:
         return {subject.ref: subject for subject in self.all_subjects}
 
     @cached_property
+    def forms(self) -> t.Mapping[Ref, t.Sequence[LintedWorkload]]:
+        """The manifests of each workload: a repository may have one for each environment."""
+        forms = defaultdict[Ref, list[LintedWorkload]](list)
+        for subject in self.all_subjects:
+            forms[subject.ref].append(subject)
+        return forms
+
+    @cached_property
     def _workloads(self) -> Population[LintedWorkload]:
         entries = ((s.ref.namespace, s.labels, s) for s in self.all_subjects)
-        return Population(entries, self.namespaces, lambda subject: subject.ref)
+        return Population(entries, self.namespaces, _largest_forms)
 
     @cached_property
     def _running(self) -> Population[Pod]:
@@ -334,7 +356,8 @@ class LintInput:
         """The references of the workloads whose pods a term selects; one set for all terms with one result."""
         selected = self.selected(subject, term) or ()
         if selected not in self._selected_refs:
-            self._selected_refs[selected] = frozenset(workload.ref for workload in selected)
+            refs = frozenset(workload.ref for workload in selected)
+            self._selected_refs[selected] = self._selected_refs.setdefault(refs, refs)
         return self._selected_refs[selected]
 
     def selects_any_workload(self, subject: LintedWorkload, term: Term) -> bool | None:

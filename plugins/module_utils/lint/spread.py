@@ -111,6 +111,8 @@ def _unusable(lint_input: LintInput, subject: LintedWorkload, term: Term) -> _Un
     nodes = reduce(operator.or_, domains.unusable.values(), 0)
     usable, instances = set(domains.usable), 0
     for workload in selected:
+        if workload.ref == subject.ref:
+            workload = subject
         if lasting.eligible(workload) & nodes:
             return None
         if term in workload.declared.terms:

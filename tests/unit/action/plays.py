@@ -62,7 +62,7 @@ def run_playbook(
     variables: t.Mapping[str, str] = MappingProxyType({}),
 ) -> Ended:
     """An ansible-playbook of its own, unless `program` is another one; `variables` are added to its environment."""
-    return subprocess.run(
+    ended = subprocess.run(
         [program, *arguments],
         cwd=folder,
         env={**environment(folder), **variables},
@@ -70,6 +70,8 @@ def run_playbook(
         text=True,
         check=False,
     )
+    assert ended.returncode != 120, ended.stderr  # of a warm playbook, and of no play
+    return ended
 
 
 def warm(home: Path) -> t.Iterator[RunPlaybook]:

@@ -34,8 +34,8 @@ RULE = {"name": "one", "run_on": {"zone": "a"}, "workloads": NAMES}
 LIST = "/apis/kubevirt.io/v1/namespaces/shop/virtualmachines"
 
 
-def written(**options: t.Any) -> WrittenPolicies:
-    request = replace(builders.request({**RULE, **options}), new_members="policy")
+def written(rule: t.Mapping[str, t.Any] | None = None) -> WrittenPolicies:
+    request = replace(builders.request(dict(rule or RULE)), new_members="policy")
     plan = plan_policies(request, replace(builders.snapshot(), policies=()))
     return WrittenPolicies(plan, plan.writes)
 
@@ -108,7 +108,7 @@ def test_pool_in_an_older_version_is_read() -> None:
     older = {**objects.pool("late", "shop"), "apiVersion": "pool.kubevirt.io/v1alpha1"}
     cluster.store("/apis/pool.kubevirt.io/v1alpha1/virtualmachinepools", older)
     workloads = [{"kind": "VirtualMachinePool", "names": ["late"]}]
-    after = with_latecomers(cluster.client(), written(workloads=workloads))
+    after = with_latecomers(cluster.client(), written({**RULE, "workloads": workloads}))
     assert [ref.name for ref in after.without_rules] == ["late"]
 
 
