@@ -337,8 +337,13 @@ def new_member_findings(lint_input: LintInput) -> t.Iterator[Finding]:
 
 def lacking_by_labels(lint_input: LintInput) -> t.Iterator[tuple[Ref, RuleId]]:
     """Workloads that lack a rule of whose members they are: by the labels by which the rule names them, or since its
-    term selects their pods among those of its members."""
-    yield from _with_labels_of_rules(lint_input)
+    term selects their pods among those of its members. Nothing of rules that an undo has left."""
+    for ref, rule in (*_with_labels_of_rules(lint_input), *_in_groups(lint_input)):
+        if str(rule) not in lint_input.rules_left_by_undo:
+            yield ref, rule
+
+
+def _in_groups(lint_input: LintInput) -> t.Iterator[tuple[Ref, RuleId]]:
     chosen = {subject.ref for subject in lint_input.subjects}
     known: set[t.Hashable] = set()
     for subject in lint_input.all_subjects:

@@ -50,10 +50,12 @@ def policy_findings(lint_input: LintInput) -> t.Iterator[Finding]:
         if of_no_rule := _of_no_rule(policy, rules or (), own, cluster):
             yield of_no_rule
         else:
-            yield from _stale(policy, rules, own)
+            in_force = own.keys() - set(map(RuleId.parse, lint_input.rules_left_by_undo))
+            yield from _stale(policy, rules, {rule: own[rule] for rule in in_force})
             rules_of_policies += rules or ()
     yield from _not_written(rules_of_policies, lint_input, cluster)
-    by_labels = sorted({RuleId.parse(x) for s in lint_input.subjects for x in s.declared.chosen})
+    chosen = {x for s in lint_input.subjects for x in s.declared.chosen}
+    by_labels = sorted(map(RuleId.parse, chosen - lint_input.rules_left_by_undo))
     covering = {(x.namespace, x.rule_set) for x in cluster.policies}
     how = "policy" if cluster.platform.kubernetes >= MUTATES_SINCE else "warn"
     for (namespace, rule_set), group in groupby(by_labels, lambda x: (x.namespace, x.rule_set)):
@@ -184,12 +186,16 @@ def _stale(
     else:
         declared = {rule.id: (stored_options(rule), rule.enabled) for rule in rules}
         other = [
-            rule.name
+            rule
             for rule, owned in sorted(carried.items())
             if (rule in declared or any(x.chosen for x in owned.values()))
             and any((x.declared, x.enabled) != declared.get(rule) for x in owned.values())
         ]
-        seen = f"workloads have other options of {listed(other, 5)}" if other else ""
+        parts = {
+            "the policy lacks": [x.name for x in other if x not in declared],
+            "workloads have other options of": [x.name for x in other if x in declared],
+        }
+        seen = "; ".join(f"{text} {listed(names, 5)}" for text, names in parts.items() if names)
     if seen:
         yield Finding(
             "policy_stale",

@@ -205,6 +205,34 @@ def records_of(rule_set: str, workloads: t.Iterable[Workload]) -> dict[Ref, Undo
     return records
 
 
+def rules_left_by_undo(
+    workloads: t.Iterable[Workload], carriers: t.Mapping[str, t.Collection[Ref]]
+) -> frozenset[str]:
+    """Those of the rules that an undo has taken from workloads while only others have them still: workloads that the
+    change has not written, as a policy gave them the rule, and that were left as they are. `carriers`: the workloads of
+    each rule."""
+    records: dict[Ref, UndoRecord] = {}
+    for workload in workloads:
+        with contextlib.suppress(UnreadableAnnotation):
+            if record := read_undo_record(workload):
+                records[workload.ref] = record
+    undone = {
+        rule: (record.change.rule_set, record.change.number)
+        for ref, record in sorted(records.items(), key=lambda entry: entry[1].change.number)
+        for rule in (record.since if record.reverted else ())
+        if rule.startswith(f"{record.change.rule_set}/") and ref not in carriers.get(rule, ())
+    }
+    return frozenset(
+        rule
+        for rule, change in undone.items()
+        if all(
+            ref not in records
+            or (not records[ref].reverted and change in records[ref].changes.items())
+            for ref in carriers.get(rule, ())
+        )
+    )
+
+
 def field_digest(value: JSON) -> str:
     """The digest of a placement field. Some kinds drop nulls and empty lists of what is written."""
     return digest(without_empties([value]), 12)
