@@ -85,7 +85,7 @@ def coverage(snapshot: Snapshot) -> Coverage:
             unreadable.append(
                 Unreadable(f"rules of {policy.ref}", policy.namespace, "read", _DAMAGED)
             )
-        if not any(map(_is_applied, policy.bindings)):
+        if all(any(_limits(binding)) for binding in policy.bindings):
             continue
         if rules is None or _is_changed(policy):
             unknown.add((policy.namespace, policy.rule_set))
@@ -107,10 +107,12 @@ def _lacks_lists(cluster: Snapshot, policy: AdmissionPolicy) -> bool:
     return any(gap.namespace in ("", policy.namespace) for gap in cluster.unreadable)
 
 
-def _is_applied(binding: AdmissionPolicy) -> bool:
-    """Whether the policy holds by a binding for all that it is about."""
-    actions = binding.spec.get("validationActions") or ["Warn"]
-    return binding.spec.keys() <= {"policyName", "validationActions"} and "Warn" in actions
+def _limits(binding: AdmissionPolicy) -> t.Iterator[str]:
+    """Why the policy does not hold by a binding for all that it is about. That of a mutating policy has no actions."""
+    if not binding.spec.keys() <= {"policyName", "validationActions"}:
+        yield "is for a part of the workloads"
+    if "Warn" not in (binding.spec.get("validationActions") or ["Warn"]):
+        yield "does not warn"
 
 
 def _is_changed(policy: AdmissionPolicy) -> bool:
@@ -124,11 +126,7 @@ def _refused(policy: AdmissionPolicy) -> t.Iterator[Finding]:
     seen = [
         f"its failurePolicy is {x}" for x in [policy.spec.get("failurePolicy")] if x != "Ignore"
     ]
-    seen += [
-        f"its binding {x.name} is for a part of the workloads, or does not warn"
-        for x in policy.bindings
-        if not _is_applied(x)
-    ]
+    seen += [f"its binding {x.name} {why}" for x in policy.bindings for why in _limits(x)]
     seen += [
         f"its binding {x.name} refuses creations"
         for x in policy.bindings

@@ -158,16 +158,16 @@ def test_what_was_not_read_is_unknown_and_has_no_finding() -> None:
         (
             "policy",
             set_at(1, "spec", "matchResources", value={"objectSelector": {}}),
-            "is for a part of the workloads",
+            "is for a part of the workloads.",
             "none",
         ),
         (
             "policy",
             set_at(1, "spec", "paramRef", value={"name": "x"}),
-            "is for a part of the workloads",
+            "is for a part of the workloads.",
             "none",
         ),
-        ("warn", set_at(1, "spec", "validationActions", value=["Audit"]), "does not warn", "none"),
+        ("warn", set_at(1, "spec", "validationActions", value=["Audit"]), "does not warn.", "none"),
         (
             "warn",
             set_at(1, "spec", "validationActions", value=["Warn", "Deny"]),
