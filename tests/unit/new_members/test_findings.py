@@ -280,9 +280,24 @@ def test_policy_whose_rules_were_removed_is_found() -> None:
 
 def test_policy_of_a_deleted_namespace_is_found() -> None:
     gone = replace(cluster(), namespaces=(), workloads=())
-    (finding,) = found(gone, *policies(BY_LABELS))
+    own = policies(BY_LABELS, BY_NAME)
+    (finding,) = found(gone, *own)
     assert finding.name == "policy_of_no_rule"
-    assert "there is no namespace shop" in finding.why
+    name = own[0].name
+    assert finding.why == (
+        f"MutatingAdmissionPolicy {name} still has 2 rules for new members. There is no namespace shop, and a new one"
+        " of this name would get them."
+    )
+    command = (
+        "mutatingadmissionpolicybinding,mutatingadmissionpolicy -l placement.virt/namespace=shop."
+    )
+    assert finding.advice.endswith(f", run kubectl delete {command}")
+    covers = coverage(replace(gone, policies=own)).how
+    assert (covers(ONE), covers(TWO)) == ("policy", "policy")
+    (damaged,) = found(
+        gone, *policies(BY_NAME, change=set_at(0, "metadata", "annotations", RULES, value="{"))
+    )
+    assert "still has rules for" in damaged.why
     unread = replace(gone, unreadable=(Unreadable("namespaces", "", "list", "forbidden"),))
     assert found(unread, *policies(BY_LABELS)) == []
 
