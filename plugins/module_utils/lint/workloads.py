@@ -396,7 +396,8 @@ def _new_member(workload: Ref, rule: RuleId) -> Finding:
         "rule_not_on_new_member",
         "warning",
         f"It has the labels by which rule {rule.in_namespace} selects its members, and lacks the rule: it was"
-        " created, or got the labels, after the rule was written. The rule has no effect on its placement.",
+        " created or got the labels later, or another client wrote it without the rule. The rule has no effect on its"
+        " placement.",
         f"Write the rules of the set {rule.rule_set} again (playbook apply, or module rules), or give it other"
         " labels if it is no member.",
         (workload,),
