@@ -304,11 +304,12 @@ class LintInput:
     @cached_property
     def rules_left_by_undo(self) -> frozenset[str]:
         """Rules that only workloads have which an undo left as they are: no others are to have them."""
-        carriers: dict[str, set[Ref]] = {}
-        for subject in self.all_subjects:
-            for rule in (*subject.declared.resting, *(x.rule for x in subject.declared.rules)):
-                carriers.setdefault(rule, set()).add(subject.ref)
-        return rules_left_by_undo(filter(None, (x.workload for x in self.all_subjects)), carriers)
+        carried = {
+            (rule, subject.ref)
+            for subject in self.all_subjects
+            for rule in (*subject.declared.resting, *(x.rule for x in subject.declared.rules))
+        }
+        return rules_left_by_undo(filter(None, (x.workload for x in self.all_subjects)), carried)
 
     @cached_property
     def _workloads(self) -> Population[LintedWorkload]:

@@ -278,7 +278,16 @@ def workload_findings(lint_input: LintInput) -> t.Iterator[Finding]:
             if rule.nodes is not None and rule.nodes.bypasses:
                 yield _bypassed(rule.rule, subject.ref)
         if subject.declared.copied_from:
-            yield _cloned(subject.ref)
+            yield Finding(
+                "copied_annotation",
+                "warning",
+                "The annotation with the rules was written for another object, so this one is a copy: it carries the"
+                " terms, but no rule owns them.",
+                "List the copy in a rule with adopt set to true, or remove the terms and the annotation from it.",
+                (subject.ref,),
+                names_option=True,
+                named=(),
+            )
         carrying = subject.workload if subject.declared.rules else None
         if carrying is not None and (manager := managed_by(carrying)):
             yield subject.finding(
@@ -332,7 +341,18 @@ _OF_GROUPS = (
 def new_member_findings(lint_input: LintInput) -> t.Iterator[Finding]:
     """Workloads that lack a rule by whose labels they are its members."""
     for workload, rule in lacking_by_labels(lint_input):
-        yield _new_member(workload, rule)
+        yield Finding(
+            "rule_not_on_new_member",
+            "warning",
+            f"It has the labels by which rule {rule.in_namespace} selects its members, and lacks the rule: it was"
+            " created or got the labels later, or another client wrote it without the rule. The rule has no effect on"
+            " its placement.",
+            f"Write the rules of the set {rule.rule_set} again (playbook apply, or module rules), or give it other"
+            " labels if it is no member.",
+            (workload,),
+            rule.name,
+            named=(),
+        )
 
 
 def lacking_by_labels(lint_input: LintInput) -> t.Iterator[tuple[Ref, RuleId]]:
@@ -391,21 +411,6 @@ def _with_labels_of_rules(lint_input: LintInput) -> t.Iterator[tuple[Ref, RuleId
                 yield other.ref, rule
 
 
-def _new_member(workload: Ref, rule: RuleId) -> Finding:
-    return Finding(
-        "rule_not_on_new_member",
-        "warning",
-        f"It has the labels by which rule {rule.in_namespace} selects its members, and lacks the rule: it was"
-        " created or got the labels later, or another client wrote it without the rule. The rule has no effect on its"
-        " placement.",
-        f"Write the rules of the set {rule.rule_set} again (playbook apply, or module rules), or give it other"
-        " labels if it is no member.",
-        (workload,),
-        rule.name,
-        named=(),
-    )
-
-
 TERMS_LIMIT = 32
 """Terms of one pod whose cost grows with the pods of the cluster. The rules of this collection write one
 for each rule."""
@@ -460,19 +465,5 @@ def _bypassed(rule: str, workload: Ref) -> Finding:
         "Write the rules again, which puts the expression into every term, or remove the term.",
         (workload,),
         RuleId.parse(rule).name,
-        named=(),
-    )
-
-
-def _cloned(workload: Ref) -> Finding:
-    return Finding(
-        "copied_annotation",
-        "warning",
-        "The annotation with the rules was written for another object, so this one is a copy: it"
-        " carries the terms, but no rule owns them.",
-        "List the copy in a rule with adopt set to true, or remove the terms and the annotation"
-        " from it.",
-        (workload,),
-        names_option=True,
         named=(),
     )

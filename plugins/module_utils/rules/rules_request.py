@@ -75,10 +75,10 @@ def option_faults(
         text = f"there is no namespace {request.namespace!r}{hint}"
         kinds = {policy.kind for policy in view.snapshot.policies or ()}
         if kinds or request.policies.unread:
-            command = deletion(request.namespace, kinds or [MUTATING])
             is_any = "" if kinds else ", if there is one"
             text += (
-                f"{'' if hint else '.'} To delete its policy for new members{is_any}, run {command}"
+                f"{'' if hint else '.'} To delete its policy for new members{is_any}, run"
+                f" {deletion(request.namespace, kinds or [MUTATING])}"
             )
         faults.append(InputError("namespace", text))
     return faults
