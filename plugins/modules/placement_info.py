@@ -607,8 +607,8 @@ findings:
     - C(too_many_terms) is about a pod with more than 32 of them.
     - C(bypassed_by_node_term), C(copied_annotation), C(externally_managed) and C(unsupported_by_server) are about
       rules that have not the effect that was written.
-    - C(rule_not_on_new_member) is about a workload that a rule selects and that was created after it was written, or
-      that a rule of a policy for new members names and that lacks it.
+    - C(rule_not_on_new_member) is about a workload that a rule selects by its labels, or that a rule of a policy for
+      new members names, and that lacks the rule.
     - C(invalid_placement) is about templates of which the API server makes no pod.
     - C(new_members_not_covered), C(policy_stale), C(policy_of_no_rule) and C(policy_refused) are about the policies of
       rule sets, by which workloads that are created later get the rules.

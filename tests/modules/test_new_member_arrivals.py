@@ -129,7 +129,7 @@ def test_dry_run_of_the_server_shows_the_rule(ground: Ground, sandbox: Sandbox) 
 
 
 def test_generated_name(ground: Ground, sandbox: Sandbox, rules: RulesTask) -> None:
-    """The name is not known when the policy writes; the annotation is of this VM all the same."""
+    """The name is not known when the policy writes; the annotation is of this VM all the same, and of no clone."""
     manifest = vm("")
     manifest["metadata"] = {"generateName": "runner-", "namespace": NAMESPACE}
     made = kubectl(sandbox, "create", manifest=manifest)
@@ -137,6 +137,11 @@ def test_generated_name(ground: Ground, sandbox: Sandbox, rules: RulesTask) -> N
     ownership = read_ownership(workload_from_manifest("VirtualMachine", made))
     assert ownership.uid == made["metadata"]["uid"]
     assert not is_written_again(rules)
+    metadata = {key: made["metadata"][key] for key in ("namespace", "generateName", "annotations")}
+    manifest = {**made, "metadata": {**metadata, "name": f"{made['metadata']['name']}-clone"}}
+    clone = kubectl(sandbox, "create", manifest=manifest)
+    assert clone["metadata"]["annotations"] == made["metadata"]["annotations"]
+    assert read_ownership(workload_from_manifest("VirtualMachine", clone)).uid.endswith(":runner-")
 
 
 @pytest.mark.parametrize("version", ["v1beta1", "v1alpha1"])

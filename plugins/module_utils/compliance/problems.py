@@ -156,7 +156,7 @@ def _following(verdicts: Verdicts, findings: t.Sequence[Finding]) -> t.Iterator[
 
 
 def new_members(findings: t.Iterable[Finding]) -> list[str]:
-    """The workloads that a rule selects and that lack it, since they are newer than the rule."""
+    """The workloads that a rule selects and that lack it."""
     return [str(ref) for x in findings if x.name == NEW_MEMBER for ref in x.objects]
 
 

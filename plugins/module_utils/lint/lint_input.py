@@ -44,6 +44,7 @@ from ..model.placement_manifests import CREATED_BY, with_own_labels
 from ..model.rule import RuleId
 from ..model.snapshot import Platform, Snapshot, Vmi, Workload
 from ..model.topology import Topology
+from ..rules.record import rules_left_by_undo
 from ..scheduler.framework import PlacementInfo, PodInfo
 from ..scheduler.inter_pod_affinity import AffinityTerms
 from ..scheduler.labels import matches
@@ -321,6 +322,16 @@ class LintInput:
         for subject in self.all_subjects:
             forms[subject.ref].append(subject)
         return forms
+
+    @cached_property
+    def rules_left_by_undo(self) -> frozenset[str]:
+        """Rules that only workloads have which an undo left as they are: no others are to have them."""
+        carried = {
+            (rule, subject.ref)
+            for subject in self.all_subjects
+            for rule in (*subject.declared.resting, *(x.rule for x in subject.declared.rules))
+        }
+        return rules_left_by_undo(filter(None, (x.workload for x in self.all_subjects)), carried)
 
     @cached_property
     def _workloads(self) -> Population[LintedWorkload]:

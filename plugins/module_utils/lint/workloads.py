@@ -278,7 +278,16 @@ def workload_findings(lint_input: LintInput) -> t.Iterator[Finding]:
             if rule.nodes is not None and rule.nodes.bypasses:
                 yield _bypassed(rule.rule, subject.ref)
         if subject.declared.copied_from:
-            yield _cloned(subject.ref)
+            yield Finding(
+                "copied_annotation",
+                "warning",
+                "The annotation with the rules was written for another object, so this one is a copy: it carries the"
+                " terms, but no rule owns them.",
+                "List the copy in a rule with adopt set to true, or remove the terms and the annotation from it.",
+                (subject.ref,),
+                names_option=True,
+                named=(),
+            )
         carrying = subject.workload if subject.declared.rules else None
         if carrying is not None and (manager := managed_by(carrying)):
             yield subject.finding(
@@ -332,13 +341,29 @@ _OF_GROUPS = (
 def new_member_findings(lint_input: LintInput) -> t.Iterator[Finding]:
     """Workloads that lack a rule by whose labels they are its members."""
     for workload, rule in lacking_by_labels(lint_input):
-        yield _new_member(workload, rule)
+        yield Finding(
+            "rule_not_on_new_member",
+            "warning",
+            f"It has the labels by which rule {rule.in_namespace} selects its members, and lacks the rule: it was"
+            " created or got the labels later, or another client wrote it without the rule. The rule has no effect on"
+            " its placement.",
+            f"Write the rules of the set {rule.rule_set} again (playbook apply, or module rules), or give it other"
+            " labels if it is no member.",
+            (workload,),
+            rule.name,
+            named=(),
+        )
 
 
 def lacking_by_labels(lint_input: LintInput) -> t.Iterator[tuple[Ref, RuleId]]:
     """Workloads that lack a rule of whose members they are: by the labels by which the rule names them, or since its
-    term selects their pods among those of its members."""
-    yield from _with_labels_of_rules(lint_input)
+    term selects their pods among those of its members. Nothing of rules that an undo has left."""
+    for ref, rule in (*_with_labels_of_rules(lint_input), *_in_groups(lint_input)):
+        if str(rule) not in lint_input.rules_left_by_undo:
+            yield ref, rule
+
+
+def _in_groups(lint_input: LintInput) -> t.Iterator[tuple[Ref, RuleId]]:
     chosen = {subject.ref for subject in lint_input.subjects}
     known: set[t.Hashable] = set()
     for subject in lint_input.all_subjects:
@@ -384,20 +409,6 @@ def _with_labels_of_rules(lint_input: LintInput) -> t.Iterator[tuple[Ref, RuleId
         for other in alike.get((kind, rule.namespace), ()):
             if lacks(other, name) and labels.items() <= dict(other.labels).items():
                 yield other.ref, rule
-
-
-def _new_member(workload: Ref, rule: RuleId) -> Finding:
-    return Finding(
-        "rule_not_on_new_member",
-        "warning",
-        f"It has the labels by which rule {rule.in_namespace} selects its members, and lacks the rule: it was"
-        " created, or got the labels, after the rule was written. The rule has no effect on its placement.",
-        f"Write the rules of the set {rule.rule_set} again (playbook apply, or module rules), or give it other"
-        " labels if it is no member.",
-        (workload,),
-        rule.name,
-        named=(),
-    )
 
 
 TERMS_LIMIT = 32
@@ -454,19 +465,5 @@ def _bypassed(rule: str, workload: Ref) -> Finding:
         "Write the rules again, which puts the expression into every term, or remove the term.",
         (workload,),
         RuleId.parse(rule).name,
-        named=(),
-    )
-
-
-def _cloned(workload: Ref) -> Finding:
-    return Finding(
-        "copied_annotation",
-        "warning",
-        "The annotation with the rules was written for another object, so this one is a copy: it"
-        " carries the terms, but no rule owns them.",
-        "List the copy in a rule with adopt set to true, or remove the terms and the annotation"
-        " from it.",
-        (workload,),
-        names_option=True,
         named=(),
     )

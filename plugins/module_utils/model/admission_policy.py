@@ -63,6 +63,12 @@ class AdmissionPolicy:
         return self.manifest.get("spec") or {}
 
 
+def deletion(namespace: str, kinds: t.Iterable[str]) -> str:
+    """The command that deletes the policies of a namespace with their bindings; `kinds` of policies."""
+    plurals = (f"{name}binding,{name}" for name in sorted(map(str.lower, kinds)))
+    return f"kubectl delete {','.join(plurals)} -l {NAMESPACE}={namespace}"
+
+
 def policy_from_manifest(kind: str, manifest: t.Mapping[str, JSON]) -> AdmissionPolicy:
     """A policy, or a binding. Items of a list do not name their kind."""
     metadata = manifest["metadata"]

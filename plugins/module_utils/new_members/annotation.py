@@ -14,11 +14,11 @@ import typing as t
 from ..model.json_pointer import ANNOTATIONS, JSON
 from ..model.kinds import RULES
 from ..model.rule import RuleId
-from ..rules.ownership import BY_NAME, MOST_RULES, VERSION, OwnedRule
+from ..rules.ownership import BY_NAME, BY_PREFIX, MOST_RULES, VERSION, OwnedRule
 from ..rules.term_slots import Fingerprint
 from . import cel
 
-NAME = 'object.metadata.?name.orValue("")'
+NAME, _PREFIX = (f'object.metadata.?{x}.orValue("")' for x in ("name", "generateName"))
 BEFORE = cel.variable("before")
 """The annotation as the policy of another rule set has left it; empty where there is none."""
 
@@ -33,11 +33,11 @@ def _json(value: JSON) -> str:
 
 
 def _beginning() -> str:
-    """How an annotation of this object begins, as a policy writes it."""
-    begin, end = (
-        cel.literal(text) for text in (f'{{"version":{VERSION},"uid":"{BY_NAME}', f'",{_RULES}')
-    )
-    return f"{begin} + {NAME} + {end}"
+    """How an annotation of this object begins, as a policy writes it. The API server makes a name of `generateName`
+    after that (apiserver, pkg/registry/rest/create.go, BeforeCreate)."""
+    begin, end = (cel.literal(text) for text in (f'{{"version":{VERSION},"uid":"', f'",{_RULES}'))
+    by_name, by_prefix = f"{cel.literal(BY_NAME)} + {NAME}", f"{cel.literal(BY_PREFIX)} + {_PREFIX}"
+    return f"{begin} + {cel.either(f'size({NAME}) == 0', by_prefix, by_name)} + {end}"
 
 
 def lacks_rules_of(rule: RuleId) -> str:

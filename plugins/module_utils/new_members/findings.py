@@ -12,10 +12,10 @@ from itertools import groupby
 
 from ..lint.lint_input import LintInput
 from ..lint.workloads import lacking_by_labels, lacks
-from ..model.admission_policy import AdmissionPolicy
+from ..model.admission_policy import AdmissionPolicy, deletion
 from ..model.findings import Finding
 from ..model.objects import Ref
-from ..model.rendering import listed
+from ..model.rendering import listed, plural
 from ..model.rule import Rule, RuleId, WorkloadSelector
 from ..model.snapshot import Snapshot, Unreadable
 from ..rules.members import resolve
@@ -50,10 +50,12 @@ def policy_findings(lint_input: LintInput) -> t.Iterator[Finding]:
         if of_no_rule := _of_no_rule(policy, rules or (), own, cluster):
             yield of_no_rule
         else:
-            yield from _stale(policy, rules, own)
+            in_force = own.keys() - set(map(RuleId.parse, lint_input.rules_left_by_undo))
+            yield from _stale(policy, rules, {rule: own[rule] for rule in in_force})
             rules_of_policies += rules or ()
     yield from _not_written(rules_of_policies, lint_input, cluster)
-    by_labels = sorted({RuleId.parse(x) for s in lint_input.subjects for x in s.declared.chosen})
+    chosen = {x for s in lint_input.subjects for x in s.declared.chosen}
+    by_labels = sorted(map(RuleId.parse, chosen - lint_input.rules_left_by_undo))
     covering = {(x.namespace, x.rule_set) for x in cluster.policies}
     how = "policy" if cluster.platform.kubernetes >= MUTATES_SINCE else "warn"
     for (namespace, rule_set), group in groupby(by_labels, lambda x: (x.namespace, x.rule_set)):
@@ -74,16 +76,10 @@ def coverage(snapshot: Snapshot) -> Coverage:
         return Coverage(lambda rule: "unknown")
     covered: dict[RuleId, str] = {}
     unknown = set()
-    stored: dict[RuleId, Rule] = {}
-    unreadable = []
-    for policy in sorted(snapshot.policies, key=lambda x: x.mutates):
-        rules = rules_of_policy(policy)
-        stored |= {x.id: x for x in rules or ()}
-        if rules is None:
-            unreadable.append(
-                Unreadable(f"rules of {policy.ref}", policy.namespace, "read", _DAMAGED)
-            )
-        if not any(map(_is_applied, policy.bindings)):
+    policies = sorted(snapshot.policies, key=lambda x: x.mutates)
+    read = [(policy, rules_of_policy(policy)) for policy in policies]
+    for policy, rules in read:
+        if all(any(_limits(binding)) for binding in policy.bindings):
             continue
         if rules is None or _is_changed(policy):
             unknown.add((policy.namespace, policy.rule_set))
@@ -96,8 +92,12 @@ def coverage(snapshot: Snapshot) -> Coverage:
         lambda rule: covered.get(
             rule, "unknown" if (rule.namespace, rule.rule_set) in unknown else "none"
         ),
-        stored,
-        tuple(unreadable),
+        {x.id: x for _policy, rules in read for x in rules or ()},
+        tuple(
+            Unreadable(f"rules of {policy.ref}", policy.namespace, "read", _DAMAGED)
+            for policy, rules in read
+            if rules is None
+        ),
     )
 
 
@@ -105,10 +105,12 @@ def _lacks_lists(cluster: Snapshot, policy: AdmissionPolicy) -> bool:
     return any(gap.namespace in ("", policy.namespace) for gap in cluster.unreadable)
 
 
-def _is_applied(binding: AdmissionPolicy) -> bool:
-    """Whether the policy holds by a binding for all that it is about."""
-    actions = binding.spec.get("validationActions") or ["Warn"]
-    return binding.spec.keys() <= {"policyName", "validationActions"} and "Warn" in actions
+def _limits(binding: AdmissionPolicy) -> t.Iterator[str]:
+    """Why the policy does not hold by a binding for all that it is about. That of a mutating policy has no actions."""
+    if not binding.spec.keys() <= {"policyName", "validationActions"}:
+        yield "is for a part of the workloads"
+    if "Warn" not in (binding.spec.get("validationActions") or ["Warn"]):
+        yield "does not warn"
 
 
 def _is_changed(policy: AdmissionPolicy) -> bool:
@@ -120,20 +122,15 @@ def _is_changed(policy: AdmissionPolicy) -> bool:
 def _refused(policy: AdmissionPolicy) -> t.Iterator[Finding]:
     """What stops a policy, and what makes it stop creations."""
     seen = [
-        f"its failurePolicy is {x}" for x in [policy.spec.get("failurePolicy")] if x != "Ignore"
+        *(f"its failurePolicy is {x}" for x in [policy.spec.get("failurePolicy")] if x != "Ignore"),
+        *(f"its binding {x.name} {why}" for x in policy.bindings for why in _limits(x)),
+        *(
+            f"its binding {x.name} refuses creations"
+            for x in policy.bindings
+            if "Deny" in (x.spec.get("validationActions") or ())
+        ),
+        *([] if policy.bindings else ["it has no binding, so the API server does not ask it"]),
     ]
-    seen += [
-        f"its binding {x.name} is for a part of the workloads, or does not warn"
-        for x in policy.bindings
-        if not _is_applied(x)
-    ]
-    seen += [
-        f"its binding {x.name} refuses creations"
-        for x in policy.bindings
-        if "Deny" in (x.spec.get("validationActions") or ())
-    ]
-    if not policy.bindings:
-        seen.append("it has no binding, so the API server does not ask it")
     if seen:
         yield Finding(
             "policy_refused",
@@ -146,27 +143,33 @@ def _refused(policy: AdmissionPolicy) -> t.Iterator[Finding]:
 
 
 def _of_no_rule(
-    policy: AdmissionPolicy, rules: t.Iterable[Rule], carried: _Carried, cluster: Snapshot
+    policy: AdmissionPolicy, rules: t.Sequence[Rule], carried: _Carried, cluster: Snapshot
 ) -> Finding | None:
     """A policy of which nothing else is left. One about workloads that do not exist yet is none. `carried`: the rules
     of its set that workloads have."""
     if _lacks_lists(cluster, policy):
         return None
-    seen = f"there is no namespace {policy.namespace}"
-    if policy.namespace in cluster.namespaces_by_name:
-        members = [
-            str(x.ref)
-            for rule in rules
-            for x in resolve(rule, view_of(cluster), []).members.workloads
-        ]
-        if carried or not members or not policy.mutates:
-            return None
-        seen = f"no workload has a rule of the set {policy.rule_set}, though {listed(members, 3)} could"
+    members = [
+        str(x.ref) for rule in rules for x in resolve(rule, view_of(cluster), []).members.workloads
+    ]
+    if policy.namespace not in cluster.namespaces_by_name:
+        seen = (
+            f"There is no namespace {policy.namespace}, and a new one of this name would get them"
+        )
+        advice = f"Unless that is wanted, run {deletion(policy.namespace, [policy.kind])}."
+    elif carried or not members or not policy.mutates:
+        return None
+    else:
+        seen = f"No workload has a rule of the set {policy.rule_set}, though {listed(members, 3)} could"
+        advice = (
+            f"Where the rules are still wanted, run rules with new_members. {_DELETE} where they are"
+            " not."
+        )
     return Finding(
         "policy_of_no_rule",
         "warning",
-        f"The policy {policy.name} has no rules any more: {seen}.",
-        f"Where the rules are still wanted, run rules with new_members. {_DELETE} where they are not.",
+        f"{policy.ref} still has {plural(len(rules), 'rule') if rules else 'rules'} for new members. {seen}.",
+        advice,
         (policy.ref,),
     )
 
@@ -184,12 +187,16 @@ def _stale(
     else:
         declared = {rule.id: (stored_options(rule), rule.enabled) for rule in rules}
         other = [
-            rule.name
+            rule
             for rule, owned in sorted(carried.items())
             if (rule in declared or any(x.chosen for x in owned.values()))
             and any((x.declared, x.enabled) != declared.get(rule) for x in owned.values())
         ]
-        seen = f"workloads have other options of {listed(other, 5)}" if other else ""
+        parts = {
+            "the policy lacks": [x.name for x in other if x not in declared],
+            "workloads have other options of": [x.name for x in other if x in declared],
+        }
+        seen = "; ".join(f"{text} {listed(names, 5)}" for text, names in parts.items() if names)
     if seen:
         yield Finding(
             "policy_stale",

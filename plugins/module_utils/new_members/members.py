@@ -16,7 +16,7 @@ from ..kinds.kind import Kind
 from ..kinds.registry import KINDS
 from ..model.findings import InputError
 from ..model.kinds import PREFIX
-from ..model.objects import Labels, Ref, is_object_name
+from ..model.objects import Labels, Namespace, Ref, is_object_name
 from ..model.obstacle import NOT_COVERED, Obstacle
 from ..model.rule import PodSelector, Rule, RuleId, WorkloadSelector
 from ..model.snapshot import Snapshot, Workload, bare_workload
@@ -112,9 +112,13 @@ def _compiled(
     stand_ins: t.Sequence[str],
 ) -> dict[RuleId, list[NewMember] | None]:
     """The new members of each rule, with these stand-ins for each choice by labels. None where workloads that the rule
-    names cannot be read, or its terms select by what a new workload need not have."""
+    names cannot be read, or its terms select by what a new workload need not have. Its own namespace may be created
+    later, too."""
     missing = _missing((x for _rule, listed in named for x in listed), stand_ins, snapshot)
-    view = view_of(replace(snapshot, workloads=(*snapshot.workloads, *missing)))
+    own = {rule.id.namespace for rule, _listed in named} - snapshot.namespaces_by_name.keys()
+    namespaces = (*snapshot.namespaces, *map(Namespace, sorted(own)))
+    workloads = (*snapshot.workloads, *missing)
+    view = view_of(replace(snapshot, workloads=workloads, namespaces=namespaces))
     selectors = GroupSelectorBuilder(view, OwnershipIndex.of(view).ownership)
     members: dict[RuleId, list[NewMember] | None] = {}
     for rule, references in named:

@@ -25,7 +25,8 @@ digest is that of the one foreign term to which it was added.
 
 The annotation is a hint; the template decides. If `uid` is that of another object, this object is
 a clone of it. An object that the policy of a rule set gave its rules at its creation (`new_members`) has `name:<name>`
-there, since it had no uid yet, and `name:` alone where the API server made the name, too.
+there, since it had no uid yet, and `generateName:<generateName>` where the API server made the name, too: a copy that
+has a name of the same form is taken for the object.
 """
 
 from __future__ import annotations
@@ -181,13 +182,19 @@ def owners_of(rules: t.Mapping[RuleId, OwnedRule], term: TemplateTerm) -> list[R
     return [rule for rule, owned in rules.items() if any(map(same, owned.terms))]
 
 
-BY_NAME = "name:"
-"""Begins the uid in the annotation of an object that had none yet."""
+BY_NAME, BY_PREFIX = "name:", "generateName:"
+"""Begin the uid in the annotation of an object that had none yet; before `generateName` where it had no name either."""
+
+_RANDOM = re.compile(r"[bcdfghjklmnpqrstvwxz2456789]{5}")
+"""What the API server adds to the first 58 characters of `generateName` (apiserver, pkg/storage/names/generate.go;
+apimachinery, pkg/util/rand/rand.go)."""
 
 
 def _is_own(ownership: Ownership, workload: Workload) -> bool:
     """Whether the annotation was written for this object: where it has no uid, by its name and namespace."""
-    if ownership.uid in (BY_NAME, f"{BY_NAME}{workload.ref.name}"):
+    name, prefix = workload.ref.name, ownership.uid.removeprefix(BY_PREFIX)
+    is_generated = prefix != ownership.uid and name[:-5] == prefix[:58]
+    if ownership.uid == f"{BY_NAME}{name}" or (is_generated and _RANDOM.fullmatch(name[-5:])):
         return {rule.namespace for rule in ownership.rules} <= {workload.ref.namespace}
     return ownership.uid == workload.uid
 

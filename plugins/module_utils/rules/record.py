@@ -205,6 +205,35 @@ def records_of(rule_set: str, workloads: t.Iterable[Workload]) -> dict[Ref, Undo
     return records
 
 
+def rules_left_by_undo(
+    workloads: t.Iterable[Workload], carried: t.Collection[tuple[str, Ref]]
+) -> frozenset[str]:
+    """The rules that an undo has taken from workloads while only such have them still as it left as they are: a policy
+    gave them the rule when they were created, or another client has changed them since. `carried`: each rule with each
+    of its workloads."""
+    records: dict[Ref, UndoRecord] = {}
+    for workload in workloads:
+        with contextlib.suppress(UnreadableAnnotation):
+            if record := read_undo_record(workload):
+                records[workload.ref] = record
+    undone = {
+        rule: (record.change.rule_set, record.change.number)
+        for ref, record in sorted(records.items(), key=lambda entry: entry[1].change.number)
+        for rule in (record.since if record.reverted else ())
+        if rule.startswith(f"{record.change.rule_set}/") and (rule, ref) not in carried
+    }
+    return frozenset(
+        rule
+        for rule, change in undone.items()
+        if all(
+            ref not in records
+            or (not records[ref].reverted and change in records[ref].changes.items())
+            for name, ref in carried
+            if name == rule
+        )
+    )
+
+
 def field_digest(value: JSON) -> str:
     """The digest of a placement field. Some kinds drop nulls and empty lists of what is written."""
     return digest(without_empties([value]), 12)

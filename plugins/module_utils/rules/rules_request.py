@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from ..model.admission_policy import MUTATING, deletion
 from ..model.findings import InputError
 from ..model.input import nearest
 from ..model.rule import Rule
@@ -71,7 +72,15 @@ def option_faults(
     reported = any(fault.where == "namespace" for fault in request.faults)
     if not reported and is_missing(request.namespace, view):
         hint = nearest(request.namespace, view.snapshot.namespaces_by_name)
-        faults.append(InputError("namespace", f"there is no namespace {request.namespace!r}{hint}"))
+        text = f"there is no namespace {request.namespace!r}{hint}"
+        kinds = {policy.kind for policy in view.snapshot.policies or ()}
+        if kinds or request.policies.unread:
+            is_any = "" if kinds else ", if there is one"
+            text += (
+                f"{'' if hint else '.'} To delete its policy for new members{is_any}, run"
+                f" {deletion(request.namespace, kinds or [MUTATING])}"
+            )
+        faults.append(InputError("namespace", text))
     return faults
 
 

@@ -21,7 +21,7 @@ from ansible_collections.virt.placement.plugins.module_utils.model.admission_pol
     policy_from_manifest,
 )
 from ansible_collections.virt.placement.plugins.module_utils.model.findings import Finding
-from ansible_collections.virt.placement.plugins.module_utils.model.kinds import RULES
+from ansible_collections.virt.placement.plugins.module_utils.model.kinds import RULES, UNDO
 from ansible_collections.virt.placement.plugins.module_utils.model.objects import Owner, Ref
 from ansible_collections.virt.placement.plugins.module_utils.model.rule import RuleId
 from ansible_collections.virt.placement.plugins.module_utils.model.snapshot import (
@@ -42,6 +42,8 @@ from ansible_collections.virt.placement.plugins.module_utils.new_members.policy 
     warning_policy,
 )
 from ansible_collections.virt.placement.plugins.module_utils.new_members.stored import rules_text
+from ansible_collections.virt.placement.plugins.module_utils.rules.ownership import read_ownership
+from ansible_collections.virt.placement.plugins.module_utils.undo.revert import plan_revert
 from tests.unit.rules import builders
 
 Manifest = dict[str, t.Any]
@@ -156,16 +158,16 @@ def test_what_was_not_read_is_unknown_and_has_no_finding() -> None:
         (
             "policy",
             set_at(1, "spec", "matchResources", value={"objectSelector": {}}),
-            "is for a part of the workloads",
+            "is for a part of the workloads.",
             "none",
         ),
         (
             "policy",
             set_at(1, "spec", "paramRef", value={"name": "x"}),
-            "is for a part of the workloads",
+            "is for a part of the workloads.",
             "none",
         ),
-        ("warn", set_at(1, "spec", "validationActions", value=["Audit"]), "does not warn", "none"),
+        ("warn", set_at(1, "spec", "validationActions", value=["Audit"]), "does not warn.", "none"),
         (
             "warn",
             set_at(1, "spec", "validationActions", value=["Warn", "Deny"]),
@@ -206,12 +208,63 @@ def test_policy_that_another_client_changed_is_stale(change: Change, seen: str) 
 
 
 @pytest.mark.parametrize(
-    "of_policy", [{**BY_LABELS, "run_on": {ZONE: "b"}}, {**BY_LABELS, "enabled": False}, BY_NAME]
+    ("of_policy", "seen"),
+    [
+        ({**BY_LABELS, "run_on": {ZONE: "b"}}, "workloads have other options of one."),
+        ({**BY_LABELS, "enabled": False}, "workloads have other options of one."),
+        (BY_NAME, "the policy lacks one."),
+    ],
 )
-def test_policy_with_other_rules_than_its_workloads_is_stale(of_policy: t.Any) -> None:
+def test_policy_with_other_rules_than_its_workloads_is_stale(of_policy: t.Any, seen: str) -> None:
     (finding,) = found(cluster(BY_LABELS), *policies(of_policy))
     assert finding.name == "policy_stale"
-    assert "other options of one" in finding.why
+    assert finding.why.endswith(f"that its workloads have: {seen}")
+
+
+def written_at(snapshot: Snapshot, *rules: t.Any) -> Snapshot:
+    planned = builders.plan(snapshot, *rules, at="2026-11-02T10:00:00Z")
+    return written(snapshot, planned.writes)
+
+
+def reverted(snapshot: Snapshot) -> Snapshot:
+    return written(snapshot, plan_revert(snapshot, builders.request(state="reverted")).writes)
+
+
+def asked(snapshot: Snapshot) -> list[str]:
+    findings = names(lint(snapshot, topology=Topology.of()))
+    return [name for name in findings if name == "rule_not_on_new_member"]
+
+
+def without_record(workload: Workload) -> Workload:
+    """As a policy for new members makes it."""
+    manifest = copy.deepcopy(dict(workload.manifest))
+    del manifest["metadata"]["annotations"][UNDO]
+    return replace(workload, manifest=manifest)
+
+
+def with_affinity(workload: Workload) -> Workload:
+    """Another client has changed it."""
+    manifest = copy.deepcopy(dict(workload.manifest))
+    manifest["spec"]["template"]["spec"]["affinity"] = {}
+    return replace(workload, manifest=manifest)
+
+
+@pytest.mark.parametrize("changed", [without_record, with_affinity])
+def test_rule_that_an_undo_has_left_on_a_workload_is_asked_of_no_other(changed: t.Any) -> None:
+    """What the undone change had added was asked for, beside the advice to remove it."""
+    a, b = written_at(cluster(), BY_LABELS).workloads
+    undone = reverted(builders.snapshot(a, changed(b), builders.vm("new", labels={"app": "x"})))
+    assert [list(read_ownership(x).rules) for x in undone.workloads] == [[], [ONE], []]
+    assert asked(undone) == names(found(undone)) == names(found(undone, *policies(BY_NAME))) == []
+
+
+def test_rule_that_a_workload_has_of_an_earlier_change_is_asked_of_others() -> None:
+    new, b = cluster().workloads[0], written_at(cluster(), BY_LABELS).workloads[1]
+    more = {**BY_NAME, "workloads": ["a"]}
+    undone = reverted(written_at(builders.snapshot(new, b), BY_LABELS, more))
+    assert [list(read_ownership(x).rules) for x in undone.workloads] == [[], [ONE]]
+    assert asked(undone) == ["rule_not_on_new_member"]
+    assert names(found(undone, *policies(BY_NAME))) == ["policy_stale"]
 
 
 def test_policy_of_members_that_do_not_exist_yet_has_no_finding() -> None:
@@ -227,9 +280,24 @@ def test_policy_whose_rules_were_removed_is_found() -> None:
 
 def test_policy_of_a_deleted_namespace_is_found() -> None:
     gone = replace(cluster(), namespaces=(), workloads=())
-    (finding,) = found(gone, *policies(BY_LABELS))
+    own = policies(BY_LABELS, BY_NAME)
+    (finding,) = found(gone, *own)
     assert finding.name == "policy_of_no_rule"
-    assert "there is no namespace shop" in finding.why
+    name = own[0].name
+    assert finding.why == (
+        f"MutatingAdmissionPolicy {name} still has 2 rules for new members. There is no namespace shop, and a new one"
+        " of this name would get them."
+    )
+    command = (
+        "mutatingadmissionpolicybinding,mutatingadmissionpolicy -l placement.virt/namespace=shop."
+    )
+    assert finding.advice.endswith(f", run kubectl delete {command}")
+    covers = coverage(replace(gone, policies=own)).how
+    assert (covers(ONE), covers(TWO)) == ("policy", "policy")
+    (damaged,) = found(
+        gone, *policies(BY_NAME, change=set_at(0, "metadata", "annotations", RULES, value="{"))
+    )
+    assert "still has rules for" in damaged.why
     unread = replace(gone, unreadable=(Unreadable("namespaces", "", "list", "forbidden"),))
     assert found(unread, *policies(BY_LABELS)) == []
 

@@ -6,9 +6,11 @@ from __future__ import annotations
 
 import json
 import typing as t
+from dataclasses import replace
 
 import pytest
 
+from ansible_collections.virt.placement.plugins.module_utils.model.kinds import RULES
 from ansible_collections.virt.placement.plugins.module_utils.model.rule import RuleId
 from ansible_collections.virt.placement.plugins.module_utils.model.snapshot import Workload
 from ansible_collections.virt.placement.plugins.module_utils.rules.ownership import (
@@ -324,10 +326,9 @@ def test_number_of_a_change_ends_at_the_most_that_is_read() -> None:
     [
         ("uid-a", ONE, True),
         ("name:a", ONE, True),
-        ("name:", ONE, True),
+        ("name:", ONE, False),
         ("name:b", ONE, False),
         ("name:a", RuleId("other", "s", "one"), False),
-        ("name:", RuleId("other", "s", "one"), False),
         ("", ONE, False),
         ("a", ONE, False),
     ],
@@ -340,3 +341,25 @@ def test_annotation_without_a_uid_is_of_the_object_of_its_name(
     read = read_ownership(_machine(rules=written.text()))
     assert (read.uid == "uid-a") is is_own
     assert set(read.rules) == ({rule} if rule.namespace == "shop" else set())
+
+
+@pytest.mark.parametrize(
+    ("prefix", "name", "is_own"),
+    [
+        ("runner-", "runner-x2k9f", True),
+        ("r" * 70, f"{'r' * 58}x2k9f", True),
+        ("runner-", "runner-clone", False),
+        ("runner-", "runner-x2k9", False),
+        ("runner-", "runner-x2k9fb", False),
+        ("runner-", "other-x2k9f", False),
+        ("runner-x2k9f", "runner-x2k9f", False),
+    ],
+)
+def test_annotation_of_a_generated_name_is_of_names_that_the_server_makes(
+    prefix: str, name: str, is_own: bool
+) -> None:
+    written = Ownership(f"generateName:{prefix}", {ONE: OwnedRule((MARK,), PIN)})
+    made = vm(name)
+    metadata = {**made.manifest["metadata"], "annotations": {RULES: written.text()}}
+    read = read_ownership(replace(made, manifest={**made.manifest, "metadata": metadata}))
+    assert (read.uid == made.uid) is is_own

@@ -41,6 +41,9 @@ def test_verify_names_a_vm_that_was_created_after_its_rule_and_what_to_run(
     for text in texts:
         assert f"VirtualMachine {OTHERS}/web9" in text
         assert "by which rule default/web-apart selects its members" in text
+        assert (
+            "created or got the labels later, or another client wrote it without the rule." in text
+        )
         assert "Write the rules of the set default again (playbook apply, or module rules)" in text
 
 
