@@ -33,7 +33,7 @@ def with_policy_plan(
     gaps = unreadable_texts(snapshot.policy_gaps)
     if request.new_members == NONE and not snapshot.policies:
         unread = tuple(gaps) if request.removes_rules else ()
-        return snapshot, replace(request, policies=PolicyPlan(unread=unread))
+        return snapshot, replace(request, policies=PolicyPlan(unread=unread, is_known=not gaps))
     faults = [InputError("new_members", text, "permission") for text in gaps]
     plan = plan_policies()(request, snapshot)
     if (why := plan.why_none) is not None and request.new_members != NONE:

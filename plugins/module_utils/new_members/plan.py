@@ -28,6 +28,7 @@ def plan_policies(request: RulesRequest, snapshot: Snapshot) -> PolicyPlan:
         for policy in snapshot.policies or ()
         if (policy.namespace, policy.rule_set) == (request.namespace, request.rule_set)
     ]
+    unchanged = tuple(x for policy in own for x in (policy, *policy.bindings))
     before: dict[str, tuple[Rule, ...]] = {}
     for policy in own:
         rules = rules_of_policy(policy)
@@ -37,7 +38,7 @@ def plan_policies(request: RulesRequest, snapshot: Snapshot) -> PolicyPlan:
                 f"the rules in the annotation {RULES} of {policy.ref} cannot be read",
                 advice="Delete the policy and its binding, and write all rules of the set again.",
             )
-            return PolicyPlan(why_none=why)
+            return PolicyPlan(why_none=why, unchanged=unchanged)
         before[policy_path(policy.ref)] = rules
     stored = [rule for rules in before.values() for rule in rules]
     after = _rules_after(request, stored, snapshot)
@@ -47,14 +48,14 @@ def plan_policies(request: RulesRequest, snapshot: Snapshot) -> PolicyPlan:
         return PolicyPlan(
             kept=kept,
             rules=tuple(sorted(x.id for x in stored if x.enabled)),
-            unchanged=tuple(x for policy in own for x in (policy, *policy.bindings)),
+            unchanged=unchanged,
         )
     mutates = request.new_members == POLICY
     if only_removes:
         mutates = any(policy.mutates for policy in own)
     plan = plan_of_rules(request, snapshot, after, mutates=mutates)
     if plan.why_none is not None:
-        return plan
+        return replace(plan, unchanged=unchanged)
     listed = {rule.id for rule in request.rules} if mutates and not only_removes else ()
     named = [rule for rule in after if rule.id in listed and rule.id in plan.covered]
     rests = {rule.id for rule in stored if not rule.enabled}

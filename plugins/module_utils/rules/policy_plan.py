@@ -28,6 +28,9 @@ NONE, POLICY, WARNING = "none", "policy", "warn"
 
 _RULES_OF = ANNOTATIONS / RULES
 
+UNKNOWN = "unknown"
+"""In place of the digest of a policy."""
+
 
 @dataclass(frozen=True)
 class PolicyPlan:
@@ -38,7 +41,8 @@ class PolicyPlan:
     the policies of the set, or rest in them from now on; `narrowed` those that stay in them for fewer workloads; `kept`
     those that workloads lose while labels in the policy still choose new ones. `rules`: those of the policy once the
     task is done, for new members. `unchanged`: the policies of the set with their bindings, where the task leaves them
-    as they are. `unread`: what could not be read, where these rules may be in a policy."""
+    as they are. `unread`: what could not be read, where these rules may be in a policy. `is_known`: whether
+    the policies of the set were read."""
 
     manifests: tuple[JSON, ...] = ()
     not_covered: t.Mapping[RuleId, Obstacle] = field(default_factory=dict)
@@ -53,6 +57,7 @@ class PolicyPlan:
     rules: tuple[RuleId, ...] = ()
     unchanged: tuple[AdmissionPolicy, ...] = ()
     unread: tuple[str, ...] = ()
+    is_known: bool = True
     writes: tuple[Write, ...] = ()
     """In their order: a write without `uid` creates its object, one without `after` deletes it."""
 
@@ -63,8 +68,10 @@ class PolicyPlan:
 
     @property
     def digest(self) -> str:
-        """What an approval is about: of the policy and its binding as the task leaves them. Empty where there is none
-        then."""
+        """What an approval is about: of the policy and its binding as the task leaves them. Empty for none, and UNKNOWN
+        for policies that cannot be read."""
+        if not self.is_known:
+            return UNKNOWN
         objects = self.manifests or [{**x.manifest, "kind": x.kind} for x in self.unchanged]
         content = [[x["kind"], x.get("spec"), _RULES_OF.read(x, None)] for x in objects]
         return digest(content, 32) if content else ""

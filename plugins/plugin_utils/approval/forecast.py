@@ -9,6 +9,8 @@ import json
 import typing as t
 from collections import Counter
 
+from ansible_collections.virt.placement.plugins.module_utils.rules.policy_plan import UNKNOWN
+
 Object = t.Mapping[str, t.Any]
 
 FORECASTS = ("guaranteed", "possible", "unknown", "impossible")
@@ -147,9 +149,9 @@ def approval_faults(
             )
         ]
     return [
-        *_others(approved_one, summary),
-        *_of_policy(approved_one, summary),
-        *_worse(approved_one, summary),
+        *_other_options(approved_one, summary),
+        *_policy_differences(approved_one, summary),
+        *_worse_results(approved_one, summary),
     ]
 
 
@@ -169,7 +171,7 @@ def _is_summary(value: t.Any) -> bool:
     )
 
 
-def _others(approved: Object, now: Object) -> t.Iterator[Uncovered]:
+def _other_options(approved: Object, now: Object) -> t.Iterator[Uncovered]:
     """Another cluster, other options."""
     if approved["cluster"] != now["cluster"]:
         yield Uncovered(
@@ -187,7 +189,7 @@ def _others(approved: Object, now: Object) -> t.Iterator[Uncovered]:
         yield Uncovered("other_rules", "The rules are not those of the approved forecast.")
 
 
-def _of_policy(approved: Object, now: Object) -> t.Iterator[Uncovered]:
+def _policy_differences(approved: Object, now: Object) -> t.Iterator[Uncovered]:
     """Rules that would leave the policy for workloads that are created later by this task alone; and another policy
     than the approved one, with the rules that it has more or less."""
     policy = "the policy for workloads that are created later"
@@ -205,7 +207,17 @@ def _of_policy(approved: Object, now: Object) -> t.Iterator[Uncovered]:
             f"Rules {', '.join(leaving)} would leave {policy}, and would not in the approved forecast.",
             leaving,
         )
-    if approved.get("policy", "") == now["policy"]:
+    digests = approved.get("policy", ""), now["policy"]
+    if digests[0] == digests[1]:
+        return
+    if UNKNOWN in digests:
+        one, other = "in the approved forecast", "now"
+        unread, read = (one, other) if digests[0] == UNKNOWN else (other, one)
+        yield Uncovered(
+            "policy_unknown",
+            f"The content of {policy} is unknown {unread}, and known {read}. Both jobs need the right to list policies"
+            " (rbac/reader.yml).",
+        )
         return
     if missing := tuple(name for name in before if name not in {*after, *leaving}):
         yield Uncovered(
@@ -222,12 +234,12 @@ def _of_policy(approved: Object, now: Object) -> t.Iterator[Uncovered]:
     if not (leaving or missing or added):
         yield Uncovered(
             "other_policy",
-            f"T{policy[1:]} would not be that of the approved forecast: its rules are the same, and another task or"
-            " client has changed what it writes.",
+            f"Another task or client has changed {policy}: its rules are those of the approved forecast, and what it"
+            " writes is not.",
         )
 
 
-def _worse(approved: Object, now: Object) -> t.Iterator[Uncovered]:
+def _worse_results(approved: Object, now: Object) -> t.Iterator[Uncovered]:
     """A worse forecast, more moves."""
     if FORECASTS.index(now["forecast"]) > FORECASTS.index(approved["forecast"]):
         reasons = "; ".join([*now["reasons"], *now["pending"]][:3])

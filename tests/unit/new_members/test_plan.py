@@ -36,6 +36,7 @@ from ansible_collections.virt.placement.plugins.module_utils.new_members.stored 
 )
 from ansible_collections.virt.placement.plugins.module_utils.rules.plan import plan_rules
 from ansible_collections.virt.placement.plugins.module_utils.rules.policy_plan import (
+    UNKNOWN,
     PolicyPlan,
     WrittenPolicies,
 )
@@ -179,6 +180,7 @@ def test_digest_is_that_of_the_policy_with_the_rules_of_other_tasks() -> None:
     }
     assert len(others) == 4
     assert PolicyPlan().digest == ""
+    assert PolicyPlan(is_known=False).digest == UNKNOWN
 
 
 def test_digest_is_of_the_policy_as_the_task_leaves_it() -> None:

@@ -111,6 +111,7 @@ def uncovered(approved: dict[str, t.Any], now: dict[str, t.Any]) -> list[t.Any]:
 
 
 ONE: dict[str, t.Any] = {"policy_digest": "a", "policy_rules": ["one"]}
+UNREAD = {"policy_digest": "unknown"}
 BOTH: dict[str, t.Any] = {"policy_digest": "b", "policy_rules": ["one", "two"]}
 
 
@@ -129,6 +130,9 @@ BOTH: dict[str, t.Any] = {"policy_digest": "b", "policy_rules": ["one", "two"]}
         (ONE, {"policy_rules_removed": ["one"]}, [("policy_rules_removed", ("one",))]),
         ({"policy_digest": "a"}, {}, [("other_policy", ())]),  # an older forecast names no rules
         ({"policy_rules_removed": ["one"]}, {}, []),  # a job before this one has deleted it
+        (UNREAD, {}, [("policy_unknown", ())]),
+        (ONE, UNREAD, [("policy_unknown", ())]),
+        (UNREAD, UNREAD, []),
         (ONE, ONE, []),
     ],
 )
