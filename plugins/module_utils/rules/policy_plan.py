@@ -38,7 +38,8 @@ class PolicyPlan:
     the policies of the set, or rest in them from now on; `narrowed` those that stay in them for fewer workloads; `kept`
     those that workloads lose while labels in the policy still choose new ones. `rules`: those of the policy once the
     task is done, for new members. `unchanged`: the policies of the set with their bindings, where the task leaves them
-    as they are. `unread`: what could not be read, where these rules may be in a policy."""
+    as they are. `unread`: what could not be read, where these rules may be in a policy. `appliers`: the tool that
+    applies a policy of the set, too."""
 
     manifests: tuple[JSON, ...] = ()
     not_covered: t.Mapping[RuleId, Obstacle] = field(default_factory=dict)
@@ -53,6 +54,7 @@ class PolicyPlan:
     rules: tuple[RuleId, ...] = ()
     unchanged: tuple[AdmissionPolicy, ...] = ()
     unread: tuple[str, ...] = ()
+    appliers: t.Mapping[Ref, str] = field(default_factory=dict)
     writes: tuple[Write, ...] = ()
     """In their order: a write without `uid` creates its object, one without `after` deletes it."""
 

@@ -362,6 +362,38 @@ def test_policy_of_which_nothing_is_left_is_deleted_by_hand() -> None:
     assert f"kubectl delete {MAP.lower()},{MAP.lower()}binding" in switched.by_hand
 
 
+@pytest.mark.parametrize(
+    ("gone", "step"),
+    [
+        (["one"], "commit the manifests in new_members of the result to its source"),
+        (["one", "two"], "remove the policy and its binding from its source"),
+    ],
+)
+def test_policy_that_argo_cd_applies_is_changed_at_its_source_too(
+    gone: list[str], step: str
+) -> None:
+    """Its next sync would give the removed rule to new members again."""
+    present = planned(ONE, TWO)
+    rules = [{"name": name} for name in gone]
+
+    def steps(check: bool, **of_task: t.Any) -> list[str]:
+        plan = planned(*rules, present=present, state="absent")
+        written = WrittenPolicies(plan, **of_task)
+        following = policy_entries(written, "none", check=check, restores=False)[2]
+        return [x.text for x in following if x.code == "externally_managed"]
+
+    writes = planned(*rules, present=present, state="absent").writes
+    assert steps(check=False, done=writes) == []
+    for manifest in present.manifests:
+        manifest["metadata"]["managedFields"] = [{"manager": "argocd-controller"}]
+    assert steps(check=False) == []  # findings refuse the task
+    for outcome in ({"done": writes}, {"refused": NO_RIGHT}):
+        (text,) = steps(check=True, **outcome)
+        assert text.startswith("Argo CD (field manager argocd-controller) applies the policy, too")
+        assert text.endswith(f"before the next sync {step}")
+        assert steps(check=False, **outcome) == [text]
+
+
 def test_removal_of_a_rule_leaves_a_warning_a_warning() -> None:
     warning = planned(ONE, TWO, new_members="warn")
     left = planned({"name": "one"}, present=warning, state="absent", new_members="policy")
