@@ -20,6 +20,7 @@ from ansible_collections.virt.placement.plugins.module_utils.model.admission_pol
     bound_policies,
     policy_from_manifest,
 )
+from ansible_collections.virt.placement.plugins.module_utils.model.findings import InvalidInput
 from ansible_collections.virt.placement.plugins.module_utils.model.kinds import RULES
 from ansible_collections.virt.placement.plugins.module_utils.model.obstacle import Obstacle
 from ansible_collections.virt.placement.plugins.module_utils.model.rule import Rule
@@ -490,6 +491,42 @@ def test_order_of_targets_and_selectors_is_no_change(more: dict[str, t.Any]) -> 
     assert [x.merged.ownership for x in change.workloads] == [
         x.merged.ownership for x in same.workloads
     ]
+
+
+DEPLOYMENTS = {"name": "x", "keep_apart": ZONE, "workloads": [{"kind": "Deployment", **WEB}]}
+NEITHER = "new_members is not policy. Set it to policy, or take them out of the rule."
+
+
+@pytest.mark.parametrize(
+    ("rule", "mode", "texts"),
+    [
+        (ONE, "none", ["there is no VirtualMachine 'a'", "did you mean 'a1'?", NEITHER]),
+        (ONE, "warn", ["did you mean 'a1'?", NEITHER]),
+        (DEPLOYMENTS, "none", ["Correct the labels", NEITHER]),
+        (
+            DEPLOYMENTS,
+            "policy",
+            ["Correct the labels", "cannot have the rule: rule x", "use spread"],
+        ),
+        (
+            {"name": "one", "keep_apart": ZONE, "workloads": ["a", WEB]},
+            "policy",
+            ["did you mean 'a1'?", "names, selectors or number", "by the same labels"],
+        ),
+    ],
+)
+def test_rule_of_workloads_that_come_later_is_refused_with_what_helps(
+    rule: dict[str, t.Any], mode: str, texts: list[str]
+) -> None:
+    policies = planned(rule, new_members=mode, present=planned(ONE))
+    request = replace(builders.request(rule), new_members=mode, policies=policies)
+    members = [builders.vm("a1"), builders.vm("w", labels={"tier": "web"})]
+    try:
+        (finding,) = plan_rules(builders.snapshot(*members), request).refused
+        message = finding.advice
+    except InvalidInput as error:
+        message = str(error)
+    assert [text for text in texts if text not in message] == []
 
 
 def test_names_of_covered_rules_may_not_exist_yet() -> None:
