@@ -71,7 +71,7 @@ def run(module: AnsibleModule, api: ApiClient) -> dict[str, t.Any]:
         assumed=assumed if module.check_mode else {},
         refusal=refusal,
     )
-    result = _result(written, params, diff=module._diff, topology=topology)
+    result = _result(written, params, diff=module._diff, check=module.check_mode, topology=topology)
     result |= entries(
         written, params["state"], check=module.check_mode, new_members=params["new_members"]
     )
@@ -98,25 +98,26 @@ def _lint(
 
 
 def _result(
-    written: Written, params: t.Mapping[str, t.Any], *, diff: bool, topology: Topology
+    written: Written, params: t.Mapping[str, t.Any], *, diff: bool, check: bool, topology: Topology
 ) -> dict[str, t.Any]:
-    plan = written.plan
+    plan, policies = written.plan, written.policies
     result = {
         **writes_result(
-            (*written.policies.done, *written.done),
+            (*policies.done, *written.done),
             diff=diff,
             elsewhere={
                 *(change.ref for change in plan.workloads),
-                *(x.target for x in written.policies.done if x.after is not None),
+                *(x.target for x in policies.done if x.after is not None),
             },
             words=lambda write: term_changes(write, topology),
+            by_hand=policies.plan.writes if check and policies.refused else (),
         ),
         "workloads": written.workloads(),
         "findings": [finding.as_json() for finding in (*plan.findings, *written.changed_back)],
         "counts": written.counts(),
         "held": written.held(),
     }
-    result |= policies_result(written.policies, params["new_members"])
+    result |= policies_result(policies, params["new_members"])
     if change := written.change():
         result["change"] = change
     if restoration := RESTORATIONS.get(params["state"]):
