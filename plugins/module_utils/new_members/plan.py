@@ -49,9 +49,7 @@ def plan_policies(request: RulesRequest, snapshot: Snapshot) -> PolicyPlan:
             rules=tuple(sorted(x.id for x in stored if x.enabled)),
             unchanged=tuple(x for policy in own for x in (policy, *policy.bindings)),
         )
-    mutates = request.new_members == POLICY
-    if only_removes:
-        mutates = any(policy.mutates for policy in own)
+    mutates = any(x.mutates for x in own) if only_removes else request.new_members == POLICY
     plan = plan_of_rules(request, snapshot, after, mutates=mutates)
     if plan.why_none is not None:
         return plan
