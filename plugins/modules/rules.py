@@ -751,8 +751,9 @@ outcome:
       missing, V(policy_unknown) where rules go and policies that may have them cannot be read, V(policy_rules_kept)
       where workloads lose rules and labels in the policy still choose new ones, and V(created_meanwhile) for workloads
       of RV(new_members.created_meanwhile).
-    - C(next) is V(held) where a rollout has to end a hold, and V(policies_writer) where the right to write policies is
-      missing. With O(state=reverted) it is V(policy_rules_removed) for rules to write again with O(new_members).
+    - C(next) is V(held) where a rollout has to end a hold, V(policies_writer) where the right to write policies is
+      missing, and V(externally_managed) where Argo CD or another tool also applies a policy that the task changes. With
+      O(state=reverted) it is V(policy_rules_removed) for rules to write again with O(new_members).
     - After a failure C(next) begins with V(nothing_written), with V(unfinished) after a write, with V(cluster_away)
       where the API server does not answer, or with V(failed) where it is unknown whether something was written.
   returned: always, unless Ansible refuses the options or the module crashes

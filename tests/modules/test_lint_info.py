@@ -154,7 +154,8 @@ def test_rule_with_a_workload_without_manifest_warns_with_the_nearest_name(lint:
         " did you mean 'db2'?"
     ) in str(warning)
     elsewhere = lint(manifests=machines, namespace="web", rules=[rule])
-    assert "warnings" not in elsewhere
+    (warning,) = elsewhere["warnings"]
+    assert "no VirtualMachine db1 among the manifests of web, but in shop" in str(warning)
 
 
 def test_a_warning_names_the_rule_and_the_object(lint: Lint) -> None:

@@ -233,10 +233,10 @@ def test_name_that_no_object_can_have_is_not_expected(task: PolicyTask) -> None:
 
 def test_missing_workload_is_told_the_option_for_those_that_come_later(task: PolicyTask) -> None:
     result = task({**FAST, "workloads": ["db-1"]})
-    assert result["msg"].endswith("; if it is created later, set new_members to policy")
+    assert result["msg"].endswith("or take them out of the rule.")
     both = {**APART, "workloads": ["web-a", {"labels": {"tier": "web"}}]}
     text = task(both, new_members="policy")["msg"]
-    assert "; no policy can give it its rule later: rule apart writes terms" in text
+    assert "created later cannot have the rule: rule apart writes terms" in text
 
 
 def test_binding_that_is_left_of_a_deleted_policy_is_taken_over(task: PolicyTask) -> None:

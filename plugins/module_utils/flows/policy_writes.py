@@ -117,9 +117,9 @@ def why_stopped(written: WrittenPolicies) -> TaskError | None:
 
 
 def _request(write: Write) -> ApiRequest:
-    method = "POST" if not write.uid else "PATCH" if write.after is not None else "DELETE"
-    path = write.path if write.uid else _collection(write)
-    return ApiRequest(method, path)
+    if not write.uid:
+        return ApiRequest("POST", _collection(write))
+    return ApiRequest("PATCH" if write.after is not None else "DELETE", write.path)
 
 
 def _collection(write: Write) -> str:

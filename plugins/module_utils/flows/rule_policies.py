@@ -37,8 +37,7 @@ def with_policy_plan(
     faults = [InputError("new_members", text, "permission") for text in gaps]
     plan = plan_policies()(request, snapshot)
     if (why := plan.why_none) is not None and request.new_members != NONE:
-        text = f"{why}. {why.advice}" if why.advice else str(why)
-        faults.append(InputError("new_members", text))
+        faults.append(InputError("new_members", f"{why}. {why.advice}".strip()))
     plan = replace(plan, there=_there(request, plan, snapshot))
     request = replace(request, policies=plan, faults=(*request.faults, *faults))
     return replace(snapshot, workloads=(*snapshot.workloads, *plan.expected)), request
@@ -98,19 +97,29 @@ def policy_entries(
 def _skipped(written: WrittenPolicies, mode: str, check: bool) -> t.Iterator[Entry]:
     plan = written.plan
     for rule, why in sorted(plan.not_covered.items()) if mode != NONE else ():
-        text = "not in the policy for workloads that are created later, since its terms depend on those that exist"
-        yield Entry(why.code, text, (rule.name,))
+        yield Entry(
+            why.code,
+            "not in the policy for workloads that are created later, since its terms depend on those that exist",
+            (rule.name,),
+        )
     if written.refused is not None:
-        names = tuple(dict.fromkeys(str(write.target) for write in plan.writes))
-        text = f"policy {'cannot' if check else 'could not'} be written: {written.refused}"
-        yield Entry("policy_not_written", text, names)
+        yield Entry(
+            "policy_not_written",
+            f"policy {'cannot' if check else 'could not'} be written: {written.refused}",
+            tuple(dict.fromkeys(str(write.target) for write in plan.writes)),
+        )
     if plan.unread or (mode == NONE and plan.why_none is not None):
         why_unknown = "; ".join(plan.unread) or str(plan.why_none)
-        text = f"unknown whether a policy gives these rules to workloads that are created later: {why_unknown}"
-        yield Entry("policy_unknown", text)
+        yield Entry(
+            "policy_unknown",
+            f"unknown whether a policy gives these rules to workloads that are created later: {why_unknown}",
+        )
     if plan.kept:
-        text = "stay in the policy, whose labels still choose workloads that are created later"
-        yield Entry("policy_rules_kept", text, _names(plan.kept))
+        yield Entry(
+            "policy_rules_kept",
+            "stay in the policy, whose labels still choose workloads that are created later",
+            _names(plan.kept),
+        )
     if written.without_rules:
         yield Entry(
             "created_meanwhile",
@@ -123,6 +132,17 @@ def _skipped(written: WrittenPolicies, mode: str, check: bool) -> t.Iterator[Ent
 def _following(written: WrittenPolicies, restores: bool) -> t.Iterator[Entry]:
     if written.refused is not None:
         yield Entry("policies_writer", f"for the policy: {written.refused.advice}")
+    for policy, tool in written.plan.appliers.items() if written.done or written.refused else ():
+        step = (
+            "commit the manifests in new_members of the result to"
+            if written.plan.manifests
+            else "remove the policy and its binding from"
+        )
+        yield Entry(
+            "externally_managed",
+            f"{tool} applies the policy, too, and puts it back: before the next sync {step} its source",
+            (str(policy),),
+        )
     if written.without_rules:
         yield Entry(
             "created_meanwhile",
@@ -147,11 +167,17 @@ def _done(written: WrittenPolicies, check: bool) -> t.Iterator[Entry]:
     if names := tuple(str(write.target) for write in policies if write.after is None):
         yield Entry("policy_removed", f"{what}removed", names)
     if plan.removed and written.done:
-        text = f"rules that new workloads {'would no longer' if check else 'no longer'} get"
-        yield Entry("policy_rules_removed", text, _names(plan.removed))
+        yield Entry(
+            "policy_rules_removed",
+            f"rules that new workloads {'would no longer' if check else 'no longer'} get",
+            _names(plan.removed),
+        )
     if plan.narrowed and written.done:
-        text = f"rules that {'would stay' if check else 'stay'} in the policy for their other workloads"
-        yield Entry("policy_rules_narrowed", text, _names(plan.narrowed))
+        yield Entry(
+            "policy_rules_narrowed",
+            f"rules that {'would stay' if check else 'stay'} in the policy for their other workloads",
+            _names(plan.narrowed),
+        )
     names = tuple(ref.namespaced_name for ref in written.expected if ref in plan.named)
     if names and written.refused is None:
         yield Entry("expected", "get their rules when they are created", names)

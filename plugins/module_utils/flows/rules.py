@@ -71,15 +71,17 @@ def run(module: AnsibleModule, api: ApiClient) -> dict[str, t.Any]:
         assumed=assumed if module.check_mode else {},
         refusal=refusal,
     )
-    result = _result(written, params, diff=module._diff, topology=topology)
+    result = _result(written, params, diff=module._diff, check=module.check_mode, topology=topology)
     result |= entries(
         written, params["state"], check=module.check_mode, new_members=params["new_members"]
     )
     _warn(module, written.plan)
     failing = (*written.plan.refused, *written.changed_back)
-    errors = [_refused(finding, sentence) for finding, sentence in sentences(failing)]
-    errors += written.errors.values()
-    errors += filter(None, [written.refusal])
+    errors = [
+        *(_refused(finding, sentence) for finding, sentence in sentences(failing)),
+        *written.errors.values(),
+        *filter(None, [written.refusal]),
+    ]
     if errors:
         raise PartialFailure(result, errors)
     return result
@@ -98,25 +100,26 @@ def _lint(
 
 
 def _result(
-    written: Written, params: t.Mapping[str, t.Any], *, diff: bool, topology: Topology
+    written: Written, params: t.Mapping[str, t.Any], *, diff: bool, check: bool, topology: Topology
 ) -> dict[str, t.Any]:
-    plan = written.plan
+    plan, policies = written.plan, written.policies
     result = {
         **writes_result(
-            (*written.policies.done, *written.done),
+            (*policies.done, *written.done),
             diff=diff,
             elsewhere={
                 *(change.ref for change in plan.workloads),
-                *(x.target for x in written.policies.done if x.after is not None),
+                *(x.target for x in policies.done if x.after is not None),
             },
             words=lambda write: term_changes(write, topology),
+            by_hand=policies.plan.writes if check and policies.refused else (),
         ),
         "workloads": written.workloads(),
         "findings": [finding.as_json() for finding in (*plan.findings, *written.changed_back)],
         "counts": written.counts(),
         "held": written.held(),
     }
-    result |= policies_result(written.policies, params["new_members"])
+    result |= policies_result(policies, params["new_members"])
     if change := written.change():
         result["change"] = change
     if restoration := RESTORATIONS.get(params["state"]):
@@ -129,12 +132,12 @@ def entries(
 ) -> dict[str, JSON]:
     """What the task did with the rules, and what it left, for people."""
     done: list[Entry] = []
+    would = "that would be " if check else ""
     for part, word in (("added", "added"), ("updated", "changed"), ("removed", "removed")):
         names = Counter(x.name for each in written.changes for x in getattr(each.merged, part))
         if names:
             named = (f"{name} ({plural(count, 'workload')})" for name, count in names.items())
-            text = f"rules {'that would be ' if check else ''}{word}"
-            done.append(Entry(f"rules_{part}", text, tuple(named)))
+            done.append(Entry(f"rules_{part}", f"rules {would}{word}", tuple(named)))
     failed = tuple(ref.namespaced_name for ref in sorted(written.failed))
     text = f"rules {'cannot' if check else 'could not'} be written"
     skipped = [Entry("not_written", text, failed)] if failed else []
@@ -151,8 +154,7 @@ def entries(
         done = [Entry("none_written", f"rules: none {'would be' if check else 'was'} written")]
     held = [Ref(**ref) for ref in written.held()]
     if held:
-        text = f"workload rollouts {'that would be ' if check else ''}held"
-        done.append(Entry("held", text, tuple(map(str, held))))
+        done.append(Entry("held", f"workload rollouts {would}held", tuple(map(str, held))))
     if held and not check:
         following.append(end_of_hold(held, ["migrate"], tried=False))
     return outcome(done, skipped, following)
@@ -270,13 +272,10 @@ def write_rules(
     snapshot, request = with_policy_plan(api, snapshot, request)
     snapshot, plan = _planned(api, snapshot, request, extra_findings)
     plan = with_restarts(plan)
-    not_written = WrittenPolicies(request.policies)
-    if plan.refused:
-        return Written(plan, policies=not_written)
-    if refusal and (plan.writes or request.policies.writes):
-        return Written(plan, refusal=refusal, policies=not_written)
-    if not (plan.writes or request.policies.writes):
-        return Written(plan, policies=not_written)
+    if plan.refused or not (plan.writes or request.policies.writes):
+        return Written(plan, policies=WrittenPolicies(request.policies))
+    if refusal:
+        return Written(plan, refusal=refusal, policies=WrittenPolicies(request.policies))
     from .rule_writes import write
 
     return write(api, plan, request.policies, check)

@@ -500,14 +500,18 @@ def managed_by(workload: Workload) -> str | None:
     """The controller or tool that owns the workload's template, with its name; None if there is none."""
     if workload.owner is not None:
         return f"{workload.owner.kind} {workload.owner.name}"
-    for labels, tools in (
-        (workload.labels, _TOOL_LABELS),
-        (workload.annotations, _TOOL_ANNOTATIONS),
-    ):
+    return applied_by(workload.manifest)
+
+
+def applied_by(manifest: t.Mapping[str, JSON]) -> str | None:
+    """The tool that applies an object, and what shows it; None if there is none."""
+    metadata = manifest["metadata"]
+    for part, tools in (("labels", _TOOL_LABELS), ("annotations", _TOOL_ANNOTATIONS)):
+        values = metadata.get(part) or {}
         for key, tool in tools.items():
-            if labels.get(key):
-                return f"{tool} ({key}={labels[key]})"
-    for entry in workload.manifest["metadata"].get("managedFields") or ():
+            if values.get(key):
+                return f"{tool} ({key}={values[key]})"
+    for entry in metadata.get("managedFields") or ():
         manager = entry.get("manager")
         if manager in _TOOL_MANAGERS:
             return f"{_TOOL_MANAGERS[manager]} (field manager {manager})"

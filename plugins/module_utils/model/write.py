@@ -68,10 +68,12 @@ def writes_result(
     diff: bool,
     elsewhere: t.Container[Ref] = (),
     words: t.Callable[[Write], t.Sequence[str]] = lambda _write: (),
+    by_hand: t.Sequence[Write] = (),
 ) -> dict[str, JSON]:
     """`changed` and `writes`; with `diff` also what changes of each object: in `words` on one line, or before and
     after, with only the fields that this collection manages. Another part of the result has the patches of the objects
-    in `elsewhere`: hundreds of them twice would be most of the result."""
+    in `elsewhere`: hundreds of them twice would be most of the result. `by_hand`: writes that this identity may not
+    make, for the diff alone."""
     result: dict[str, JSON] = {
         "changed": bool(writes),
         "writes": [
@@ -83,7 +85,7 @@ def writes_result(
         ],
     }
     if diff:
-        result["diff"] = [_difference(write, words(write)) for write in writes]
+        result["diff"] = [_difference(write, words(write)) for write in (*by_hand, *writes)]
     return result
 
 

@@ -18,7 +18,7 @@ from ..model.findings import InputError
 from ..model.kinds import PREFIX
 from ..model.objects import Labels, Namespace, Ref, is_object_name
 from ..model.obstacle import NOT_COVERED, Obstacle
-from ..model.rule import PodSelector, Rule, RuleId, WorkloadSelector
+from ..model.rule import KeepApart, PodSelector, Rule, RuleId, WorkloadSelector
 from ..model.snapshot import Snapshot, Workload, bare_workload
 from ..rules.compile import Compiled, compile_rule
 from ..rules.members import GroupSelectorBuilder, expressions_of, resolve, targets_of
@@ -63,16 +63,22 @@ def new_members(rules: t.Sequence[Rule], snapshot: Snapshot) -> NewMembers:
     named = [(rule, _references(rule)) for rule in rules if not rule.everywhere]
     few, more = (_compiled(named, snapshot, stand_ins) for stand_ins in (("1",), ("2", "3")))
     covered = {rule: x for rule, x in few.items() if x is not None and x == more[rule]}
-    not_covered = {
-        rule: Obstacle(
-            NOT_COVERED,
-            f"rule {rule.name} writes terms that depend on the names, selectors or number of its workloads",
-            advice="Choose all of its workloads by the same labels, or set its option label.",
-        )
-        for rule in few
-        if rule not in covered
-    }
+    not_covered = {rule.id: _why_not_covered(rule) for rule, _x in named if rule.id not in covered}
     return NewMembers(tuple(x for members in covered.values() for x in members), not_covered)
+
+
+def _why_not_covered(rule: Rule) -> Obstacle:
+    advice = "Choose all of its workloads by the same labels, or set its option label."
+    if any(KINDS[x.kind].revision_label for x in rule.workloads):
+        several = [len(x.names) for x in rule.workloads] != [1]
+        advice = "Set its option label."
+        if several and isinstance(rule.rule_type, KeepApart):
+            advice = "No policy has keep_apart of Deployments: use spread with the option label."
+    return Obstacle(
+        NOT_COVERED,
+        f"rule {rule.id.name} writes terms that depend on the names, selectors or number of its workloads",
+        advice=advice,
+    )
 
 
 def stand_ins_of_names(rules: t.Iterable[Rule], snapshot: Snapshot) -> tuple[Workload, ...]:

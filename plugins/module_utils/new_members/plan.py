@@ -11,7 +11,7 @@ from ..model.kinds import RULES
 from ..model.objects import Ref
 from ..model.obstacle import NO_POLICY, Obstacle
 from ..model.rule import Rule, RuleId, WorkloadSelector
-from ..model.snapshot import Snapshot
+from ..model.snapshot import Snapshot, applied_by
 from ..rules.plan import is_named
 from ..rules.policy_plan import NONE, POLICY, PolicyPlan, policy_path, policy_writes
 from ..rules.rules_request import STATES, RulesRequest
@@ -50,9 +50,7 @@ def plan_policies(request: RulesRequest, snapshot: Snapshot) -> PolicyPlan:
             rules=tuple(sorted(x.id for x in stored if x.enabled)),
             unchanged=unchanged,
         )
-    mutates = request.new_members == POLICY
-    if only_removes:
-        mutates = any(policy.mutates for policy in own)
+    mutates = any(x.mutates for x in own) if only_removes else request.new_members == POLICY
     plan = plan_of_rules(request, snapshot, after, mutates=mutates)
     if plan.why_none is not None:
         return replace(plan, unchanged=unchanged)
@@ -67,6 +65,7 @@ def plan_policies(request: RulesRequest, snapshot: Snapshot) -> PolicyPlan:
         kept=kept,
         rules=tuple(x.id for x in after if x.enabled and x.id in plan.covered),
         narrowed=tuple(x.id for x in after if only_removes and x.id in left and x not in stored),
+        appliers={x.ref: tool for x in own if (tool := applied_by(x.manifest))},
         writes=with_members_shown(policy_writes(plan.manifests, own), before, after, snapshot),
     )
 

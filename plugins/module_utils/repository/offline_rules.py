@@ -24,6 +24,7 @@ from ..model.input import nearest
 from ..model.json_pointer import JSON
 from ..model.kinds import RULES
 from ..model.objects import Node, Ref
+from ..model.rendering import listed
 from ..model.rule import Rule, WorkloadSelector
 from ..model.snapshot import Platform, Snapshot, Unreadable, Workload, bare_workload
 from ..model.write import Write, written
@@ -80,8 +81,8 @@ def checked_without_manifests(
     rules: t.Iterable[Rule], manifests: t.Iterable[t.Mapping[str, JSON]]
 ) -> tuple[str, ...]:
     """One sentence for each rule that names a workload without a manifest where there are some of
-    its kind and namespace: the name may be wrong, and then findings about the real workload are
-    missing. `manifests` have names and namespaces."""
+    its kind and namespace, or one of its name in another namespace: name or namespace may be wrong, and then
+    findings about the real workload are missing. `manifests` have names and namespaces."""
     names_by_kind: dict[tuple[str, str], set[str]] = {}
     for manifest in manifests:
         metadata = manifest["metadata"]
@@ -90,11 +91,20 @@ def checked_without_manifests(
     sentences = []
     for rule in rules:
         missing = [
-            f"no {reference.kind} {name} among the manifests{nearest(name, names)}"
-            for reference in references_of(rule)
-            if (names := names_by_kind.get((reference.kind, reference.namespace))) is not None
-            for name in (reference.names if reference.labels is None else ())
+            f"no {x.kind} {name} among the manifests"
+            + (
+                f" of {x.namespace}, but in {listed(others)}: set namespace"
+                if others
+                else nearest(name, names)
+            )
+            for x in references_of(rule)
+            for names in [names_by_kind.get((x.kind, x.namespace), ())]
+            for name in x.names
             if name not in names
+            for others in [
+                [ns for (kind, ns), y in names_by_kind.items() if kind == x.kind and name in y]
+            ]
+            if names or others
         ]
         if missing:
             sentences.append(

@@ -17,6 +17,7 @@ from ..kinds.registry import kind_of
 from ..model.findings import Finding, Severity, near_names, rules_text
 from ..model.json_pointer import JSON
 from ..model.objects import Ref
+from ..model.obstacle import Obstacle
 from ..model.rendering import listed
 from ..model.rule import KeepApart, PodSelector, Rule, RuleId, Spread
 from ..model.snapshot import Unreadable, Workload
@@ -102,13 +103,13 @@ UNKNOWN_RULE = "unknown_rule"
 
 
 def of_rule(
-    resolved: Resolved, compiled: Compiled, view: ClusterView, *, has_new_members: bool = False
+    resolved: Resolved, compiled: Compiled, view: ClusterView, *, later: Obstacle | None
 ) -> list[Finding]:
-    """The findings of one rule by itself. `has_new_members`: a policy gives it to workloads that are created later."""
+    """The findings of one rule by itself. `later`: why workloads that are created later do not get it."""
     rule = resolved.rule
     return [
         *_unread_nodes(compiled, view),
-        *(() if has_new_members else _no_matching_workloads(resolved)),
+        *(_no_matching_workloads(resolved, later) if later else ()),
         *single_workload(rule),
         *_lacking(compiled),
         *(
@@ -170,7 +171,7 @@ def _unread_nodes(compiled: Compiled, view: ClusterView) -> t.Iterator[Finding]:
         yield unchecked(gap, f"Whether nodes have the keys of rule {compiled.rule.id.name}")
 
 
-def _no_matching_workloads(resolved: Resolved) -> t.Iterator[Finding]:
+def _no_matching_workloads(resolved: Resolved, later: Obstacle) -> t.Iterator[Finding]:
     """Labels that no workload of the rule has. Lint checks the labels of targets."""
     rule = resolved.rule
     for reference in rule.workloads:
@@ -180,8 +181,7 @@ def _no_matching_workloads(resolved: Resolved) -> t.Iterator[Finding]:
                 NO_MATCHING_WORKLOADS,
                 "error",
                 f"No {reference.kind} has {labels} in its template's labels.",
-                "Correct the labels: those of the template count, not those of the object. For workloads that"
-                " are created later, set new_members to policy.",
+                f"Correct the labels: those of the template count, not those of the object. {later}",
                 rule=rule.id.name,
             )
 

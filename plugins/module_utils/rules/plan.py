@@ -17,6 +17,7 @@ from ..kinds.registry import KINDS, RULE_KINDS
 from ..model.findings import Finding, InputError, InvalidInput, sentences
 from ..model.json_pointer import JSON
 from ..model.objects import Ref
+from ..model.obstacle import NO_POLICY, Obstacle
 from ..model.rule import Rule, RuleId, WorkloadSelector
 from ..model.snapshot import Snapshot, Workload
 from ..model.write import Write
@@ -303,25 +304,29 @@ def _compile(
     if request.state == "absent" or is_missing(request.namespace, view):
         return []
     for rule in request.broken:
-        resolve(rule, view, faults, _of_later(request, rule))
+        resolve(rule, view, faults, str(_why_not_later(request, rule) or ""))
     selectors = GroupSelectorBuilder(view, ownerships.ownership)
-    resolved = [resolve(rule, view, faults, _of_later(request, rule)) for rule in request.rules]
+    resolved = [
+        resolve(rule, view, faults, str(_why_not_later(request, rule) or ""))
+        for rule in request.rules
+    ]
     for members in resolved:
         faults += pool_faults(members.rule, members.members.workloads, view)
     compiled = [compile_rule(x, selectors) for x in resolved]
     for members, terms in zip(resolved, compiled, strict=True):
         if members.rule.enabled:
-            later = request.new_members == POLICY and members.rule.id in request.policies.covered
-            findings += of_rule(members, terms, view, has_new_members=later)
+            findings += of_rule(members, terms, view, later=_why_not_later(request, members.rule))
     return compiled
 
 
-def _of_later(request: RulesRequest, rule: Rule) -> str:
-    """What helps where a rule names a workload that is created later."""
-    if request.new_members != POLICY:
-        return "; if it is created later, set new_members to policy"
-    why = request.policies.not_covered.get(rule.id)
-    return f"; no policy can give it its rule later: {why}. {why.advice}" if why else ""
+def _why_not_later(request: RulesRequest, rule: Rule) -> Obstacle | None:
+    """Why workloads that are created later do not get a rule, with what helps. None where a policy gives it to them."""
+    advice = "Set it to policy, or take them out of the rule."
+    why: Obstacle | None = Obstacle(NO_POLICY, "new_members is not policy", advice=advice)
+    if request.new_members == POLICY:
+        why = request.policies.not_covered.get(rule.id)
+    begin = "Workloads that are created later cannot have the rule"
+    return why and replace(why, text=f"{begin}: {why}. {why.advice}")
 
 
 def _every_fault(

@@ -248,7 +248,7 @@ def look_up(query: WorkloadQuery, snapshot: Snapshot) -> SelectedWorkloads:
 
 class WorkloadLookup:
     """Finds the workloads that selectors name. What is not found is added to `errors`, with the
-    nearest names, or the advice where none is near."""
+    nearest names and the advice."""
 
     def __init__(self, tables: ClusterView, errors: list[InputError], advice: str = "") -> None:
         self._tables = tables
@@ -311,7 +311,9 @@ class WorkloadLookup:
         hint = nearest(name, names)
         if other_kinds:
             hint = f"; there is a {' and a '.join(sorted(other_kinds))} of that name, set kind"
-        return f"there is no {kind} {name!r} in namespace {namespace!r}{hint or self._advice}"
+        elif self._advice:
+            hint = f"{hint or '.'} {self._advice}"
+        return f"there is no {kind} {name!r} in namespace {namespace!r}{hint}"
 
 
 def without_kubevirt(kind: str) -> str:

@@ -66,22 +66,29 @@ def test_target_gets_the_label_of_its_group() -> None:
 
 
 @pytest.mark.parametrize(
-    "rule",
+    ("rule", "advice"),
     [
-        {"keep_apart": ZONE, "workloads": [{"kind": "Deployment", **BY_LABEL}]},
-        {"spread": ZONE, "workloads": [{"kind": "Deployment", **BY_LABEL}]},
-        {"keep_together": ZONE, "workloads": [{"kind": "StatefulSet", "names": ["a", "b"]}]},
-        {"keep_apart": ZONE, "workloads": [BY_LABEL, "a"]},
+        ({"keep_apart": ZONE, "workloads": [{"kind": "Deployment", **BY_LABEL}]}, "spread with"),
+        ({"keep_apart": ZONE, "workloads": [{"kind": "Deployment", "name": "a"}]}, "Set its"),
+        ({"spread": ZONE, "workloads": [{"kind": "Deployment", **BY_LABEL}]}, "Set its"),
+        (
+            {"keep_together": ZONE, "workloads": [{"kind": "StatefulSet", "name": "a"}]},
+            "same labels",
+        ),
+        ({"keep_apart": ZONE, "workloads": [BY_LABEL, "a"]}, "same labels"),
     ],
 )
-def test_what_depends_on_the_new_workload_is_not_covered(rule: t.Any) -> None:
+def test_what_depends_on_the_new_workload_is_not_covered(rule: t.Any, advice: str) -> None:
+    """The option label helps, but for keep_apart of several Deployments."""
     found = members(
         {"name": "one", **rule}, {"name": "two", "run_on": {ZONE: "a"}, "workloads": ["a"]}
     )
     assert [member.rule.name for member in found.members] == ["two"]
-    assert [(rule.name, x.code) for rule, x in found.not_covered.items()] == [
-        ("one", "not_covered")
-    ]
+    (why,) = found.not_covered.values()
+    assert why.code == "not_covered"
+    assert advice in why.advice
+    labeled = {"name": "one", **rule, "label": {"team": "x"}}
+    assert bool(members(labeled).not_covered) == ("spread" in advice)
 
 
 @pytest.mark.parametrize(

@@ -20,6 +20,7 @@ from ansible_collections.virt.placement.plugins.module_utils.model.admission_pol
     bound_policies,
     policy_from_manifest,
 )
+from ansible_collections.virt.placement.plugins.module_utils.model.findings import InvalidInput
 from ansible_collections.virt.placement.plugins.module_utils.model.kinds import RULES
 from ansible_collections.virt.placement.plugins.module_utils.model.obstacle import Obstacle
 from ansible_collections.virt.placement.plugins.module_utils.model.rule import Rule
@@ -364,6 +365,38 @@ def test_policy_of_which_nothing_is_left_is_deleted_by_hand() -> None:
     assert f"kubectl delete {MAP.lower()},{MAP.lower()}binding" in switched.by_hand
 
 
+@pytest.mark.parametrize(
+    ("gone", "step"),
+    [
+        (["one"], "commit the manifests in new_members of the result to its source"),
+        (["one", "two"], "remove the policy and its binding from its source"),
+    ],
+)
+def test_policy_that_argo_cd_applies_is_changed_at_its_source_too(
+    gone: list[str], step: str
+) -> None:
+    """Its next sync would give the removed rule to new members again."""
+    present = planned(ONE, TWO)
+    rules = [{"name": name} for name in gone]
+
+    def steps(check: bool, **of_task: t.Any) -> list[str]:
+        plan = planned(*rules, present=present, state="absent")
+        written = WrittenPolicies(plan, **of_task)
+        following = policy_entries(written, "none", check=check, restores=False)[2]
+        return [x.text for x in following if x.code == "externally_managed"]
+
+    writes = planned(*rules, present=present, state="absent").writes
+    assert steps(check=False, done=writes) == []
+    for manifest in present.manifests:
+        manifest["metadata"]["managedFields"] = [{"manager": "argocd-controller"}]
+    assert steps(check=False) == []  # findings refuse the task
+    for outcome in ({"done": writes}, {"refused": NO_RIGHT}):
+        (text,) = steps(check=True, **outcome)
+        assert text.startswith("Argo CD (field manager argocd-controller) applies the policy, too")
+        assert text.endswith(f"before the next sync {step}")
+        assert steps(check=False, **outcome) == [text]
+
+
 def test_removal_of_a_rule_leaves_a_warning_a_warning() -> None:
     warning = planned(ONE, TWO, new_members="warn")
     left = planned({"name": "one"}, present=warning, state="absent", new_members="policy")
@@ -420,6 +453,43 @@ def test_order_of_names_is_no_change_of_terms_that_list_them() -> None:
     )
     assert one.covered
     assert one.manifests == other.manifests
+
+
+WEB = {"labels": {"tier": "web"}}
+DEPLOYMENTS = {"name": "x", "keep_apart": ZONE, "workloads": [{"kind": "Deployment", **WEB}]}
+NEITHER = "new_members is not policy. Set it to policy, or take them out of the rule."
+
+
+@pytest.mark.parametrize(
+    ("rule", "mode", "texts"),
+    [
+        (ONE, "none", ["there is no VirtualMachine 'a'", "did you mean 'a1'?", NEITHER]),
+        (ONE, "warn", ["did you mean 'a1'?", NEITHER]),
+        (DEPLOYMENTS, "none", ["Correct the labels", NEITHER]),
+        (
+            DEPLOYMENTS,
+            "policy",
+            ["Correct the labels", "cannot have the rule: rule x", "use spread"],
+        ),
+        (
+            {"name": "one", "keep_apart": ZONE, "workloads": ["a", WEB]},
+            "policy",
+            ["did you mean 'a1'?", "names, selectors or number", "by the same labels"],
+        ),
+    ],
+)
+def test_rule_of_workloads_that_come_later_is_refused_with_what_helps(
+    rule: dict[str, t.Any], mode: str, texts: list[str]
+) -> None:
+    policies = planned(rule, new_members=mode, present=planned(ONE))
+    request = replace(builders.request(rule), new_members=mode, policies=policies)
+    members = [builders.vm("a1"), builders.vm("w", labels={"tier": "web"})]
+    try:
+        (finding,) = plan_rules(builders.snapshot(*members), request).refused
+        message = finding.advice
+    except InvalidInput as error:
+        message = str(error)
+    assert [text for text in texts if text not in message] == []
 
 
 def test_names_of_covered_rules_may_not_exist_yet() -> None:

@@ -39,8 +39,9 @@ def linted(new_members: str, rules: t.Any = None, **options: t.Any) -> dict[str,
         "new_members": new_members,
         **options,
     }
-    module = types.SimpleNamespace(params=params, warn=lambda _text: None)
-    return run(t.cast(t.Any, module))
+    warnings: list[str] = []
+    module = types.SimpleNamespace(params=params, warn=warnings.append)
+    return {**run(t.cast(t.Any, module)), "warnings": warnings}
 
 
 @pytest.mark.parametrize("how", ["policy", "warn"])
@@ -55,6 +56,15 @@ def test_policy_is_the_one_that_rules_writes(how: str) -> None:
         assert found.keys() == {"manifests", "covered", "not_covered", "expected"}
     manifests = [dict(member.manifest) for member in members]
     assert linted(how, manifests=manifests)["new_members"]["manifests"] == list(wanted.manifests)
+
+
+@pytest.mark.parametrize("namespace", ["default", "shop"])
+def test_vm_that_is_expected_in_one_namespace_and_is_in_another_is_named(namespace: str) -> None:
+    result = linted("policy", manifests=[dict(builders.vm("a").manifest)], namespace=namespace)
+    expected = [x["name"] for x in result["new_members"]["expected"]]
+    elsewhere = "no VirtualMachine a among the manifests of default, but in shop: set namespace"
+    assert expected == (["b"] if namespace == "shop" else ["a", "b"])
+    assert any(elsewhere in x for x in result["warnings"]) == (namespace == "default")
 
 
 def test_nothing_is_returned_where_it_is_not_asked_for() -> None:

@@ -496,7 +496,7 @@ def test_a_workload_of_a_kind_that_is_not_supported_is_not_proposed() -> None:
     stateful = workload({"kind": "DaemonSet", "metadata": {"name": "db"}, "spec": {}})
     rule = {"workloads": [{"name": "db"}], "avoid": {"zone": "a"}}
     (fault,) = _faults(snapshot(stateful, vm("a")), rule)
-    assert "there is no VirtualMachine 'db' in namespace 'shop'; if" in fault
+    assert "there is no VirtualMachine 'db' in namespace 'shop'. Workloads that" in fault
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from __future__ import annotations
 import pytest
 
 from tests.fuzz.cluster import KUBEVIRT, OTHERS, Objects, objects
-from tests.support.api_server import ApiServer, status
+from tests.support.api_server import ApiServer, Reply, Request, answer, status
 from tests.support.modules import run
 
 APART = {"name": "web-apart", "workloads": [{"labels": {"app": "web"}}], "keep_apart": "zone"}
@@ -65,6 +65,27 @@ def test_refusal_of_a_policy_is_printed_to_its_end_and_check_mode_asks_for_it(ch
     assert "request what it allows, or extend the policy" in result["msg"]
     assert "grant" not in result["msg"]
     assert bool(server.writes) != check
+
+
+@pytest.mark.parametrize("check", [True, False])
+def test_check_mode_shows_what_the_policy_would_do_without_the_right_to_write_it(
+    check: bool,
+) -> None:
+    """An administrator reviews it, and applies the manifests. A task that writes shows what it wrote."""
+    options = {"namespace": OTHERS, "rules": [APART], "new_members": "policy"}
+    able = run("rules", ApiServer(objects()), options, check=check)
+    server = ApiServer(objects())
+
+    def review(request: Request) -> Reply:
+        group = request.body["spec"]["resourceAttributes"]["group"]
+        allowed = group != "admissionregistration.k8s.io"
+        return answer({**request.body, "status": {"allowed": allowed}}, 201)
+
+    server.add_fault("POST", "selfsubjectaccessreviews", review, dry_runs=True)
+    result = run("rules", server, options, check=check)
+    assert [x["code"] for x in result["outcome"]["skipped"]] == ["policy_not_written"]
+    assert result["writes"] == able["writes"][2:]
+    assert result["diff"] == able["diff"][0 if check else 2 :]
 
 
 @pytest.mark.parametrize("left", [[OTHERS], []])
