@@ -16,7 +16,7 @@ description:
   - Needs no cluster, so that a pipeline can check every commit.
   - If the input has Node or Namespace manifests, these count as the complete list. With them, keys and values that no
     node has are found too. Labels that the kubelet sets, such as C(kubernetes.io/os), may lack in them.
-  - Pods count as all that run on the cluster if they were read from it, with C(uid) and C(nodeName).
+  - Without O(online), Pods count as all that run on the cluster if they were read from it, with C(uid) and C(nodeName).
   - A warning names Node manifests, and Pods of a cluster, that were found in a folder.
   - With PersistentVolumeClaim manifests, rolling updates are checked against their access modes, and against the
     nodes of PersistentVolume manifests.

@@ -177,7 +177,7 @@ class _LintRequest:
             warn("nothing was checked: the input has no rule, workload, VMI or pod")
         if not_checked := summary(self.read.passed_over):
             warn(one_line(not_checked))
-        for kind in ("Node", "Pod"):
+        for kind in ("Node",) if self.cluster else ("Node", "Pod"):
             if not (places := [where for x, where in self.read.whole if x == kind]):
                 continue
             count, them = ("count", "them") if len(places) != 1 else ("counts", "it")

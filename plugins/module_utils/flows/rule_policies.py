@@ -132,7 +132,7 @@ def _skipped(written: WrittenPolicies, mode: str, check: bool) -> t.Iterator[Ent
 def _following(written: WrittenPolicies, restores: bool) -> t.Iterator[Entry]:
     if written.refused is not None:
         yield Entry("policies_writer", f"for the policy: {written.refused.advice}")
-    for policy, tool in written.plan.appliers.items() if written.done or written.refused else ():
+    for policy, tool in written.plan.appliers if written.done or written.refused else ():
         step = (
             "commit the manifests in new_members of the result to"
             if written.plan.manifests

@@ -65,7 +65,7 @@ def plan_policies(request: RulesRequest, snapshot: Snapshot) -> PolicyPlan:
         kept=kept,
         rules=tuple(x.id for x in after if x.enabled and x.id in plan.covered),
         narrowed=tuple(x.id for x in after if only_removes and x.id in left and x not in stored),
-        appliers={x.ref: tool for x in own if (tool := applied_by(x.manifest))},
+        appliers=tuple((x.ref, tool) for x in own if (tool := applied_by(x.manifest))),
         writes=with_members_shown(policy_writes(plan.manifests, own), before, after, snapshot),
     )
 

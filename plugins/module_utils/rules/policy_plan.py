@@ -41,8 +41,8 @@ class PolicyPlan:
     the policies of the set, or rest in them from now on; `narrowed` those that stay in them for fewer workloads; `kept`
     those that workloads lose while labels in the policy still choose new ones. `rules`: those of the policy once the
     task is done, for new members. `unchanged`: the policies of the set with their bindings, where the task leaves them
-    as they are. `unread`: what could not be read, where these rules may be in a policy. `is_known`: whether the policies
-    of the set were read. `appliers`: the tool that applies a policy of the set, too."""
+    as they are. `unread`: what could not be read, where these rules may be in a policy. `is_known`: whether the
+    policies of the set were read. `appliers`: policies of the set that a tool applies, too, with its name."""
 
     manifests: tuple[JSON, ...] = ()
     not_covered: t.Mapping[RuleId, Obstacle] = field(default_factory=dict)
@@ -58,7 +58,7 @@ class PolicyPlan:
     unchanged: tuple[AdmissionPolicy, ...] = ()
     unread: tuple[str, ...] = ()
     is_known: bool = True
-    appliers: t.Mapping[Ref, str] = field(default_factory=dict)
+    appliers: tuple[tuple[Ref, str], ...] = ()
     writes: tuple[Write, ...] = ()
     """In their order: a write without `uid` creates its object, one without `after` deletes it."""
 

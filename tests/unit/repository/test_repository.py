@@ -489,7 +489,7 @@ def test_nodes_of_a_folder_are_named(tmp_path: Path) -> None:
 
 
 def test_pods_of_a_cluster_in_a_folder_are_named(tmp_path: Path) -> None:
-    """With them a term that selects none of them is an error."""
+    """With them required affinity to other pods is an error."""
     pod = "apiVersion: v1\nkind: Pod\nmetadata: {name: p, uid: u1}\nspec: {nodeName: w1, containers: []}\n"
     folder = write(tmp_path, {"a.yaml": pod, "b.yaml": pod.replace("u1", "u2"), "c.json": "{}"})
 
