@@ -362,3 +362,46 @@ def test_a_vm_near_and_apart_in_different_manifests_can_run() -> None:
 
     assert "unsatisfiable" not in names(leader, follower, other)
     assert "unsatisfiable" not in names(leader, other, follower)
+
+
+@pytest.mark.parametrize("backwards", [False, True])
+def test_largest_manifest_of_a_name_counts(backwards: bool) -> None:
+    """The last one decided: a mistake of production was hidden by what was read after it, and a test was blamed."""
+    nodes = [
+        manifest("Node", f"w{number}", metadata={"labels": {HOST: f"w{number}"}})
+        for number in range(3)
+    ]
+    budget = manifest(
+        "PodDisruptionBudget",
+        "web",
+        spec={"minAvailable": 2, "selector": {"matchLabels": {"app": "web"}}},
+    )
+    web = [form("Deployment", "web", {}, replicas=x) for x in (3, 1)]
+    apart_pods = anti_affinity(apart(HOST, app="db"))
+    db = [form("StatefulSet", "db", apart_pods, replicas=x) for x in (5, 1)]
+    order = -1 if backwards else 1
+
+    assert names(budget, *web[::order]) == set()
+    assert names(*nodes, *db[::order]) == {"unsatisfiable"}
+
+
+def test_objects_with_a_placeholder_as_name_are_different_ones() -> None:
+    budget = manifest(
+        "PodDisruptionBudget",
+        "web",
+        spec={"minAvailable": 1, "selector": {"matchLabels": {"app": "web"}}},
+    )
+    web = [form("Deployment", "${NAME}", {}, app="web", replicas=1) for _number in range(2)]
+
+    assert "budget_never_allows" not in names(budget, *web)
+
+
+def test_vm_avoids_the_one_that_follows_it_in_one_environment_alone() -> None:
+    node = manifest("Node", "w0", metadata={"labels": {HOST: "w0"}})
+    pod = manifest("Pod", "p", metadata={"uid": "u"}, spec={"nodeName": "w0", "containers": []})
+    near, away = affinity(apart(HOST, app="db")), anti_affinity(apart(HOST, app="web"))
+    web = form("VirtualMachine", "web", near, runStrategy="Always")
+    db = [form("VirtualMachine", "db", x, runStrategy="Always") for x in ({}, away)]
+
+    assert "unsatisfiable" in names(node, pod, web, db[1])
+    assert "unsatisfiable" not in names(node, pod, web, *db)
