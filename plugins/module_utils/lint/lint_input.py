@@ -78,8 +78,8 @@ class Selected(t.Sequence[_Member]):
 
 
 class Population(t.Generic[_Member]):
-    """Members with namespace and labels. `namespaces` None: their labels are not known. Members of one `key` are forms
-    of one object, of which at most one exists: the last of those that a term selects counts for all."""
+    """Members with namespace and labels. `namespaces` None: their labels are not known. `counted` makes
+    of the members that a term selects those that count."""
 
     def __init__(
         self,
@@ -326,11 +326,10 @@ class LintInput:
     @cached_property
     def rules_left_by_undo(self) -> frozenset[str]:
         """Rules that only workloads have which an undo left as they are: no others are to have them."""
-        carried = {
-            (rule, subject.ref)
-            for subject in self.all_subjects
-            for rule in (*subject.declared.resting, *(x.rule for x in subject.declared.rules))
-        }
+        carried = defaultdict[str, set[Ref]](set)
+        for subject in self.all_subjects:
+            for rule in (*subject.declared.resting, *(x.rule for x in subject.declared.rules)):
+                carried[rule].add(subject.ref)
         return rules_left_by_undo(filter(None, (x.workload for x in self.all_subjects)), carried)
 
     @cached_property

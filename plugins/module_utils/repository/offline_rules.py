@@ -90,27 +90,27 @@ def checked_without_manifests(
         names_by_kind.setdefault(place, set()).add(str(metadata.get("name", "")))
     sentences = []
     for rule in rules:
-        missing = [
-            f"no {x.kind} {name} among the manifests"
-            + (
-                f" of {x.namespace}, but in {listed(others)}: set namespace"
-                if others
-                else nearest(name, names)
-            )
-            for x in references_of(rule)
-            for names in [names_by_kind.get((x.kind, x.namespace), ())]
-            for name in x.names
-            if name not in names
-            for others in [
-                [ns for (kind, ns), y in names_by_kind.items() if kind == x.kind and name in y]
-            ]
-            if names or others
-        ]
+        missing = [text for x in references_of(rule) for text in _missing(x, names_by_kind)]
         if missing:
             sentences.append(
                 f"rule {rule.id.name} was checked without the manifests of its workloads: {' and '.join(missing)}"
             )
     return tuple(sentences)
+
+
+def _missing(
+    reference: WorkloadSelector, names_by_kind: t.Mapping[tuple[str, str], t.Collection[str]]
+) -> t.Iterator[str]:
+    """The names without a manifest, and where each may be. Nothing where no manifest is alike."""
+    kind, namespace = reference.kind, reference.namespace
+    names = names_by_kind.get((kind, namespace), ())
+    for name in (x for x in reference.names if x not in names):
+        text = f"no {kind} {name} among the manifests"
+        others = [ns for (x, ns), there in names_by_kind.items() if x == kind and name in there]
+        if others:
+            yield f"{text} of {namespace}, but in {listed(others)}: set namespace"
+        elif names:
+            yield f"{text}{nearest(name, names)}"
 
 
 def _unreadable(

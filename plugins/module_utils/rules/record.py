@@ -206,11 +206,11 @@ def records_of(rule_set: str, workloads: t.Iterable[Workload]) -> dict[Ref, Undo
 
 
 def rules_left_by_undo(
-    workloads: t.Iterable[Workload], carried: t.Collection[tuple[str, Ref]]
+    workloads: t.Iterable[Workload], carried: t.Mapping[str, t.Collection[Ref]]
 ) -> frozenset[str]:
     """The rules that an undo has taken from workloads while only such have them still as it left as they are: a policy
-    gave them the rule when they were created, or another client has changed them since. `carried`: each rule with each
-    of its workloads."""
+    gave them the rule when they were created, or another client has changed them since. `carried`: the workloads of
+    each rule."""
     records: dict[Ref, UndoRecord] = {}
     for workload in workloads:
         with contextlib.suppress(UnreadableAnnotation):
@@ -220,7 +220,7 @@ def rules_left_by_undo(
         rule: (record.change.rule_set, record.change.number)
         for ref, record in sorted(records.items(), key=lambda entry: entry[1].change.number)
         for rule in (record.since if record.reverted else ())
-        if rule.startswith(f"{record.change.rule_set}/") and (rule, ref) not in carried
+        if rule.startswith(f"{record.change.rule_set}/") and ref not in carried.get(rule, ())
     }
     return frozenset(
         rule
@@ -228,8 +228,7 @@ def rules_left_by_undo(
         if all(
             ref not in records
             or (not records[ref].reverted and change in records[ref].changes.items())
-            for name, ref in carried
-            if name == rule
+            for ref in carried.get(rule, ())
         )
     )
 

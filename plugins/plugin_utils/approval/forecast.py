@@ -193,26 +193,21 @@ def _policy_differences(approved: Object, now: Object) -> t.Iterator[Uncovered]:
     """Rules that would leave the policy for workloads that are created later by this task alone; and another policy
     than the approved one, with the rules that it has more or less."""
     policy = "the policy for workloads that are created later"
-    known, before, after = (
-        [str(name) for name in names]
-        for names in (
-            approved.get("policy_rules_removed", ()),
-            approved.get("policy_rules", ()),
-            now["policy_rules"],
-        )
-    )
-    if leaving := tuple(name for name in now["policy_rules_removed"] if name not in known):
+    known_leaving = [*map(str, approved.get("policy_rules_removed", ()))]
+    before = [*map(str, approved.get("policy_rules", ()))]
+    after = now["policy_rules"]
+    if leaving := tuple(name for name in now["policy_rules_removed"] if name not in known_leaving):
         yield Uncovered(
             "policy_rules_removed",
             f"Rules {', '.join(leaving)} would leave {policy}, and would not in the approved forecast.",
             leaving,
         )
-    digests = approved.get("policy", ""), now["policy"]
-    if digests[0] == digests[1]:
+    digest = approved.get("policy", "")
+    if digest == now["policy"]:
         return
-    if UNKNOWN in digests:
+    if UNKNOWN in (digest, now["policy"]):
         one, other = "in the approved forecast", "now"
-        unread, read = (one, other) if digests[0] == UNKNOWN else (other, one)
+        unread, read = (one, other) if digest == UNKNOWN else (other, one)
         yield Uncovered(
             "policy_unknown",
             f"The content of {policy} is unknown {unread}, and known {read}. Both jobs need the right to list policies"
