@@ -351,7 +351,6 @@ class DrillEngine:
         decision: Decision,
     ) -> Drill:
         concluded = self._concluded(loss, loss.pending, decision)
-        conclusion, refused, of_pods = concluded.conclusion, concluded.refused, concluded.of_pods
         doubted = concluded.decision
         impossible = doubted.answer is ForecastResult.IMPOSSIBLE
         decision = replace(decision, least=doubted.least, never=doubted.never)
@@ -360,21 +359,19 @@ class DrillEngine:
         without = [n for n in missing if n not in placed]
         migrating = {n for n, x in enumerate(loss.pending) if x.reason == "migrate"}
         refs = [eviction.instance.ref for eviction in loss.evicted]
+        refused = concluded.refused
         held = dict.fromkeys(refs[number] for number, refusal in refused if refusal.certain)
         kept = [refs[n] for n in without if refs[n] not in held]
         staying = {refs[n] for n in migrating}
-        pending = tuple(x for x in (*(kept if impossible else ()), *held) if x not in staying)
+        never = (*(kept if impossible else ()), *held)
+        pending = tuple(x for x in never if x not in staying)
         unplaced = [loss.pending[n].pod.requests for n in without]
-        deciding = [x for x in of_pods if x in conclusion.doubts]
-        shown = refused[:SHOWN]
-        # They stand before the other reasons: a placement was found, and may not be made.
-        hiding = [x for x in deciding if ForecastResult.POSSIBLE in x.forbids]
         return Drill(
             key=key,
             domain=domain,
             nodes=names,
-            answer=conclusion.answer,
-            codes=conclusion.codes,
+            answer=concluded.conclusion.answer,
+            codes=concluded.conclusion.codes,
             instances_to_schedule=len(loss.evicted) + len(loss.blocked),
             min_unschedulable=min(
                 max(decision.least_without(migrating), len(held.keys() - staying)), len(pending)
@@ -383,24 +380,36 @@ class DrillEngine:
             at_risk=() if impossible else tuple(kept),
             not_migratable=(
                 *(eviction.instance.ref for eviction in loss.blocked),
-                *(x for x in (*(kept if impossible else ()), *held) if x in staying),
+                *(x for x in never if x in staying),
             ),
             not_recreated=tuple(eviction.instance.ref for eviction in loss.not_recreated),
             down_until_fenced=loss.down_until_fenced,
-            reasons=(
-                *(f"not certain: {x.text}" for x in hiding),
-                *self._proofs(simulation, loss, decision),
-                *(f"{refs[number]}: {why}" for number, (why, certain) in shown if certain),
-                *self._uncertain(simulation, loss, decision),
-                *(f"not certain: {x.text}" for x in deciding if x not in hiding),
-                *(f"{refs[number]}: {why}" for number, (why, certain) in shown if not certain),
-            ),
+            reasons=tuple(self._reasons(simulation, loss, decision, concluded)),
             blocked=tuple(self._blocked(simulation, loss, decision)),
             missing=(
                 sum(requests.get("cpu", 0) for requests in unplaced),
                 sum(requests.get("memory", 0) for requests in unplaced),
             ),
         )
+
+    def _reasons(
+        self,
+        simulation: PlacementSimulation,
+        loss: Loss,
+        decision: Decision,
+        concluded: _Concluded,
+    ) -> t.Iterator[str]:
+        """Doubts stand first where a placement was found, and may not be made."""
+        deciding = [x for x in concluded.of_pods if x in concluded.conclusion.doubts]
+        hiding = [x for x in deciding if ForecastResult.POSSIBLE in x.forbids]
+        refused = concluded.refused[:SHOWN]
+        refs = [eviction.instance.ref for eviction in loss.evicted]
+        yield from (f"not certain: {x.text}" for x in hiding)
+        yield from self._proofs(simulation, loss, decision)
+        yield from (f"{refs[number]}: {why}" for number, (why, certain) in refused if certain)
+        yield from self._uncertain(simulation, loss, decision)
+        yield from (f"not certain: {x.text}" for x in deciding if x not in hiding)
+        yield from (f"{refs[number]}: {why}" for number, (why, certain) in refused if not certain)
 
     def _blocked(
         self, simulation: PlacementSimulation, loss: Loss, decision: Decision

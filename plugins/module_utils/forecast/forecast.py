@@ -49,7 +49,7 @@ from .decide import (
 )
 from .declared_terms import DeclaredTerms, RulesAfterwards
 from .doubts import doubts_of_pods, of_schedulers, relevant_gaps
-from .eviction import ESTIMATED, Evictions, NodeEvent, blocked_evidence
+from .eviction import ESTIMATED, EvictedInstance, Evictions, NodeEvent, blocked_evidence
 from .explain import ProofWords
 from .quota import within_quotas
 from .result import (
@@ -129,6 +129,17 @@ _PREFIXES: t.Final = {
 }
 
 
+class _Searched(t.NamedTuple):
+    """What a search over the pods that need a node found: the decision of the search alone, and the one that running
+    VMs and old pods allow. `of_rules`: why it claims less; `doubts` are those of the search."""
+
+    simulation: PlacementSimulation
+    found: Decision
+    decision: Decision
+    of_rules: str
+    doubts: tuple[Doubt, ...]
+
+
 class _Forecaster:
     def __init__(self, change: ChangedCluster, topology: Topology, scope: Scope) -> None:
         self.change = change
@@ -144,17 +155,9 @@ class _Forecaster:
 
     def forecast(self) -> Forecast:
         """The forecast without its answer, and the evidence for it."""
-        simulation = self._simulation()
-        affine = affinity_doubts(simulation)
-        options = SearchOptions((*affine, *self._rollout_doubts()))
-        search_decision = evaluate(simulation, options)
-        decision, of_rules = self._with_rules(search_decision, simulation, options)
-        replaced = replaced_doubts(simulation, self.change.touched)
-        if decision.evidence.never == ("every_choice",):  # a search places none beside old pods
-            replaced = tuple(replace(doubt, forbids=NO_CERTAINTY) for doubt in replaced)
-        decision = decision.doubted(*replaced) if replaced else decision
+        searched = self._search()
         of_running_vms = self.changed.evaluate(self.pending)
-        reasons = self._reasons(simulation, search_decision, decision, of_rules)
+        decision, reasons = searched.decision, self._reasons(searched)
         if of_running_vms.proven is not None:
             least, never = of_running_vms.proven.least, of_running_vms.proven.never
             decision, reasons = replace(decision, least=least, never=never), []
@@ -172,40 +175,49 @@ class _Forecaster:
         if any(x.always != "nothing_to_place" for x in evidence):
             evidence = [x for x in evidence if x.always != "nothing_to_place" or x.doubts]
         answer = conclude(*evidence).answer
-        reasons += self._why_no_better(
-            answer, decision, of_running_vms, (*affine, *replaced), of_rules
-        )
-        for evicted in self.change.blocked:
-            until = "" if evicted.certain else UNTIL_MOVED
-            ref, node = evicted.instance.ref, evicted.instance.node_name
-            reasons.append(f"{ref} stays on {node}{until}: {evicted.obstacle}")
-        unplaced, unplaced_on_node = self._unplaced(simulation, decision)
-        not_migratable = list(self.changed.not_migratable(self.pending))
-        if external:
-            not_migratable = [replace(instance, certain=False) for instance in not_migratable]
-        migrating = {n for n, x in enumerate(self.pending) if x.reason == "migrate" and x.required}
-        explained, proven = self._named(search_decision)
-        return Forecast(
+        searched = searched._replace(decision=decision)
+        reasons += self._why_no_better(answer, searched, of_running_vms)
+        reasons += self._why_staying()
+        result = self._instances(searched, certain=not external)
+        return replace(
+            result,
             answer=answer,
             evidence=tuple(evidence),
             reasons=tuple(reasons),
+            deadlock=result.deadlock or of_running_vms.deadlock,
+        )
+
+    def _search(self) -> _Searched:
+        simulation = self._simulation()
+        affine = affinity_doubts(simulation)
+        options = SearchOptions((*affine, *self._rollout_doubts()))
+        found = evaluate(simulation, options)
+        decision, of_rules = self._with_rules(found, simulation, options)
+        replaced = replaced_doubts(simulation, self.change.touched)
+        if decision.evidence.never == ("every_choice",):  # a search places none beside old pods
+            replaced = tuple(replace(doubt, forbids=NO_CERTAINTY) for doubt in replaced)
+        decision = decision.doubted(*replaced) if replaced else decision
+        return _Searched(simulation, found, decision, of_rules, (*affine, *replaced))
+
+    def _instances(self, searched: _Searched, *, certain: bool) -> Forecast:
+        """What becomes of the instances, without the answer. `certain`: nothing else moves them."""
+        simulation, decision = searched.simulation, searched.decision
+        unplaced, unplaced_on_node = self._unplaced(simulation, decision)
+        not_migratable = list(self.changed.not_migratable(self.pending))
+        if not certain:
+            not_migratable = [replace(instance, certain=False) for instance in not_migratable]
+        migrating = {n for n, x in enumerate(self.pending) if x.reason == "migrate" and x.required}
+        explained, proven = self._named(searched.found)
+        return Forecast(
+            ForecastResult.UNKNOWN,
             pending=tuple(unplaced),
             not_migratable=(*self._blocked(), *unplaced_on_node, *not_migratable),
             moves=(*self.plan.moves, *self._moves(simulation, decision.best)),
             optional_moves=sum(x.uid not in self.changed.required for x in self.plan.moves),
             preferences_not_met=self.changed.missed_preferences(),
             skipped=self.plan.skipped,
-            deadlock=self._deadlock(simulation, decision) or of_running_vms.deadlock,
-            findings=tuple(
-                Finding(
-                    NOT_RECREATED,
-                    "warning",
-                    f"{evicted.instance.ref} ends with its node: {evicted.obstacle}.",
-                    "Move it before, or manage it with a controller that recreates it.",
-                    (evicted.instance.ref,),
-                )
-                for evicted in self.change.not_recreated
-            ),
+            deadlock=self._deadlock(simulation, decision),
+            findings=tuple(map(_not_recreated, self.change.not_recreated)),
             instances_to_schedule=simulation.required,
             down_until_fenced=self.change.fenced,
             min_unschedulable=min(self._least(decision, migrating), len(unplaced)),
@@ -250,22 +262,27 @@ class _Forecaster:
     def _why_no_better(
         self,
         answer: ForecastResult,
-        decision: Decision,
+        searched: _Searched,
         of_running_vms: ChangedVmsResult,
-        affine: tuple[Doubt, ...],
-        of_rules: str,
     ) -> t.Iterator[str]:
-        """Why the answer is no better, beside what the search proved. `of_rules` are the reasons of the rules, which
-        come before."""
+        """Why the answer is no better, beside what the search proved, and the reasons of the rules."""
+        decision, of_rules = searched.decision, searched.of_rules
         possible = answer is ForecastResult.POSSIBLE
         if possible or of_running_vms.answer is not ForecastResult.POSSIBLE:
             yield from of_running_vms.why
-        if affine and possible:
-            yield from (f"not guaranteed: {doubt.text}" for doubt in affine)
+        if searched.doubts and possible:
+            yield from (f"not guaranteed: {doubt.text}" for doubt in searched.doubts)
         elif decision.is_search_incomplete and not of_rules and of_running_vms.proven is None:
             yield f"not guaranteed: {NOT_ALL_TRIED}"
         elif possible and decision.answer is answer and not of_rules:
             yield self._possible_text(decision)
+
+    def _why_staying(self) -> t.Iterator[str]:
+        """Why instances stay on a node that is drained or lost."""
+        for evicted in self.change.blocked:
+            until = "" if evicted.certain else UNTIL_MOVED
+            ref, node = evicted.instance.ref, evicted.instance.node_name
+            yield f"{ref} stays on {node}{until}: {evicted.obstacle}"
 
     def doubts(self) -> tuple[Doubt, ...]:
         """The doubts about the pods that need a node, and about those of planned moves."""
@@ -363,20 +380,15 @@ class _Forecaster:
             return decision, ""
         return replace(decision.doubted(Doubt(code, text)), best=best), f"not guaranteed: {text}"
 
-    def _reasons(
-        self,
-        simulation: PlacementSimulation,
-        search_decision: Decision,
-        decision: Decision,
-        of_rules: str,
-    ) -> list[str]:
-        """What the search proved, and why `decision` claims less."""
-        proof = self._proof_of_search(simulation, search_decision)
-        if search_decision.answer is ForecastResult.IMPOSSIBLE and of_rules:
+    def _reasons(self, searched: _Searched) -> list[str]:
+        """What the search proved, and why its decision claims less."""
+        of_rules = searched.of_rules
+        proof = self._proof_of_search(searched.simulation, searched.found)
+        if searched.found.answer is ForecastResult.IMPOSSIBLE and of_rules:
             proof = [f"unless other VMs move: {text}" for text in proof]
-        elif decision.answer is ForecastResult.UNKNOWN and of_rules:
+        elif searched.decision.answer is ForecastResult.UNKNOWN and of_rules:
             proof = [
-                f"nodes were found for all {simulation.required}, but no order after which every new"
+                f"nodes were found for all {searched.simulation.required}, but no order after which every new"
                 " rule is satisfied"
             ]
         return [*proof, of_rules] if of_rules else proof
@@ -506,3 +518,13 @@ def _move(pending: PendingPod, source: Pod, targets: tuple[str, ...], event: Nod
     workload = pending.workload or ref
     reason = "its node fails" if event == "failure" else "its node is drained"
     return Move(ref, uid, workload, method, source.node_name, targets, reason)
+
+
+def _not_recreated(evicted: EvictedInstance) -> Finding:
+    return Finding(
+        NOT_RECREATED,
+        "warning",
+        f"{evicted.instance.ref} ends with its node: {evicted.obstacle}.",
+        "Move it before, or manage it with a controller that recreates it.",
+        (evicted.instance.ref,),
+    )

@@ -108,12 +108,11 @@ def merge(workload: Workload, wanted: RequestedRules) -> Merged:
     rules = owned.text() if owned.rules else None
     if owned == ownership:
         rules = workload.annotations.get(RULES)
-    undo = workload.annotations.get(UNDO)
-    previous = read_undo_record(workload)
     # A term of a rule that was lost and is written again is no change of the rules. Terms of a copy that become its
     # own are one.
-    before_and_after = [(x.uid, dict(x.rules)) for x in (ownership, owned)]
-    changed = before_and_after[0] != before_and_after[1] or bool(draft.replacing)
+    changed = (ownership.uid, ownership.rules) != (owned.uid, owned.rules) or bool(draft.replacing)
+    undo = workload.annotations.get(UNDO)
+    previous = read_undo_record(workload)
     # The record of a request that is made again has the placement before it.
     again = previous is not None and previous.is_of(wanted.change)
     if (previous is None and draft.touched) or (changed and not again):

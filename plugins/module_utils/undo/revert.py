@@ -18,6 +18,7 @@ from ..model.json_pointer import JSON
 from ..model.kinds import RULES, UNDO
 from ..model.objects import Ref
 from ..model.rendering import Entry, listed
+from ..model.rule import RuleId
 from ..model.snapshot import Snapshot, Workload, managed_by, unreadable_texts
 from ..model.write import Write
 from ..rules.change import (
@@ -173,62 +174,67 @@ def restore(workload: Workload, record: UndoRecord, known: KnownBy) -> Merged:
     others have changed since what the change has written, or the record has what no change of the rules wrote. `known`
     are the rules of the set by workload (last_change.known_rules)."""
     if record.reverted:
-        ownership = _ownership(workload)
-        return Merged(None, ownership, placement_parts(workload)["spec"])
+        return Merged(None, _ownership(workload), placement_parts(workload)["spec"])
     _refuse_changed(workload, record)
+    ownership, owned = _ownership(workload), _ownership(before_change(workload, record))
     before = placement_parts(workload)
-    after = copy.deepcopy(before)
-    for name in record.written.fields:
-        after["spec"].pop(name, None)
-        if name in record.placement:
-            after["spec"][name] = copy.deepcopy(record.placement[name])
-    ownership = _ownership(workload)
-    owned = _ownership(before_change(workload, record))
-    created = set(ownership.created) - set(owned.created)
-    labels = _LABELS.read(after, None)
-    for key in sorted(record.written.labels):
-        if key in record.labels:
-            labels = ensure(after, _LABELS, {}, set())
-            labels[key] = record.labels[key]
-        elif labels is not None:
-            labels.pop(key, None)
-    tidy(after, [text for text in created if text.startswith("/metadata")])
+    after = _placement_before(before, record, {*ownership.created} - {*owned.created})
     on_workload = RuleSetOnWorkload(
         workload, record.change, ownership, owned, (before, after), known
     )
     if (fault := on_workload.fault()) is not None:
         raise NotRevertible(fault, WRITE_RULES)
     annotations = {RULES: record.rules, UNDO: replace(record, reverted=True).text()}
+    try:
+        write = build_write(workload, before, after, annotations, (ownership, owned))
+    except NoRoomForRules as error:
+        raise NotRevertible(str(error), "Shorten or remove other annotations.") from error
     terms = {*present_terms(before)}, {*present_terms(after)}
     locations = {fingerprint.location for fingerprint in terms[0] ^ terms[1]}
     if not locations and record.written.fields:
         # Another order, or an empty list: the template is another one.
         locations = {TermLocation.NODE_TERM}
-    rules = set(ownership.rules), set(owned.rules)
-    same = rules[0] & rules[1]
-    updated = {
-        rule
-        for rule in same
-        if ownership.uid != owned.uid or ownership.rules[rule] != owned.rules[rule]
-    }
-    if rules[0] == rules[1] and not updated:  # similar terms of others come back
-        updated = {x for x in same if f"{x.namespace}/{x.rule_set}" == record.change.rule_set}
-    try:
-        write = build_write(workload, before, after, annotations, (ownership, owned))
-    except NoRoomForRules as error:
-        raise NotRevertible(str(error), "Shorten or remove other annotations.") from error
     return Merged(
         write,
         owned,
         after["spec"],
-        added=tuple(sorted(rules[1] - rules[0])),
-        updated=tuple(sorted(updated)),
-        removed=tuple(sorted(rules[0] - rules[1])),
+        added=tuple(sorted(owned.rules.keys() - ownership.rules.keys())),
+        updated=tuple(sorted(_updated(ownership, owned, record))),
+        removed=tuple(sorted(ownership.rules.keys() - owned.rules.keys())),
         locations=frozenset(locations),
         removed_terms=tuple(
             sorted(x for x in terms[0] - terms[1] if x.location is TermLocation.LABEL)
         ),
     )
+
+
+def _placement_before(present: JSON, record: UndoRecord, created: t.Collection[str]) -> JSON:
+    """The parts of the template before the change, which has `created` maps in them."""
+    parts = copy.deepcopy(present)
+    for name in record.written.fields:
+        parts["spec"].pop(name, None)
+        if name in record.placement:
+            parts["spec"][name] = copy.deepcopy(record.placement[name])
+    labels = _LABELS.read(parts, None)
+    for key in sorted(record.written.labels):
+        if key in record.labels:
+            labels = ensure(parts, _LABELS, {}, set())
+            labels[key] = record.labels[key]
+        elif labels is not None:
+            labels.pop(key, None)
+    tidy(parts, [text for text in created if text.startswith("/metadata")])
+    return parts
+
+
+def _updated(ownership: Ownership, owned: Ownership, record: UndoRecord) -> set[RuleId]:
+    """The rules that the workload keeps, and has in another way."""
+    same = ownership.rules.keys() & owned.rules.keys()
+    if ownership.uid != owned.uid:
+        return same
+    updated = {rule for rule in same if ownership.rules[rule] != owned.rules[rule]}
+    if ownership.rules == owned.rules:  # similar terms of others come back
+        return {x for x in same if f"{x.namespace}/{x.rule_set}" == record.change.rule_set}
+    return updated
 
 
 def _ownership(workload: Workload) -> Ownership:
