@@ -52,11 +52,6 @@ def all_of(*conditions: str) -> str:
     return f"({' && '.join(conditions)})" if len(conditions) > 1 else conditions[0]
 
 
-def none_of(conditions: t.Sequence[str]) -> str:
-    """Whether none of them holds."""
-    return f"!{any_of(conditions)}"
-
-
 def either(condition: str, value: str, otherwise: str) -> str:
     """One of two values."""
     return f"({condition} ? {value} : {otherwise})"
@@ -90,10 +85,6 @@ def has_pair(map_: str, key: str, value: str) -> str:
 def part_of_object(parts: t.Iterable[str]) -> str:
     """A part of the new object that each object of its kind has; the parts are identifiers."""
     return ".".join(("dyn(object)", *parts))
-
-
-def is_filled(list_: str) -> str:
-    return f"size({list_}) > 0"
 
 
 def add(base: str, pointer: Pointer, value: str) -> str:

@@ -40,7 +40,7 @@ class Occurrence(t.NamedTuple):
         there already."""
         conditions = [self.choice.applies]
         if self.earlier:
-            conditions.append(cel.none_of([x.choice.applies for x in self.earlier]))
+            conditions.append(f"!{cel.any_of(x.choice.applies for x in self.earlier)}")
         conditions.append(f"!{annotation.has_term(self.term.fingerprint)}")
         if self.term.location in MAPS:
             conditions.append(f"!{_has_value(self.term)}")
@@ -70,7 +70,7 @@ def choices_of(members: t.Iterable[NewMember]) -> tuple[RuleChoice, ...]:
         condition = cel.all_of(is_kind(member.kind), _chooses(member, cel.variable("labels")))
         of_rule = (x for x in choices if x.member.rule == member.rule)
         if earlier := [x.applies for x in of_rule if x.member.meets(member)]:
-            condition = cel.all_of(condition, cel.none_of(earlier))
+            condition = cel.all_of(condition, f"!{cel.any_of(earlier)}")
         choices.append(RuleChoice(member, f"rule_{number}", condition))
     return tuple(choices)
 

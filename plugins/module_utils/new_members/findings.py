@@ -16,17 +16,15 @@ from ..model.admission_policy import AdmissionPolicy, deletion
 from ..model.findings import Finding
 from ..model.objects import Ref
 from ..model.rendering import listed, plural
-from ..model.rule import Rule, RuleId, WorkloadSelector
+from ..model.rule import Rule, RuleId
 from ..model.snapshot import Snapshot, Unreadable
 from ..rules.members import resolve
 from ..rules.ownership import OwnedRule
 from ..rules.ownership_index import OwnershipIndex
 from ..rules.stored_rules import Coverage, StoredRules, stored_options
-from ..rules.term_slots import digest
-from ..view.selection import WorkloadLookup
 from ..view.view import view_of
 from .members import new_members
-from .policy import MUTATES_SINCE
+from .policy import MUTATES_SINCE, is_changed
 from .stored import rules_of_policy
 
 _Carried = t.Mapping[RuleId, t.Mapping[Ref, OwnedRule]]
@@ -76,12 +74,12 @@ def coverage(snapshot: Snapshot) -> Coverage:
         return Coverage(lambda rule: "unknown")
     covered: dict[RuleId, str] = {}
     unknown = set()
-    policies = sorted(snapshot.policies, key=lambda x: x.mutates)
-    read = [(policy, rules_of_policy(policy)) for policy in policies]
+    warnings_first = sorted(snapshot.policies, key=lambda x: x.mutates)
+    read = [(policy, rules_of_policy(policy)) for policy in warnings_first]
     for policy, rules in read:
         if all(any(_limits(binding)) for binding in policy.bindings):
             continue
-        if rules is None or _is_changed(policy):
+        if rules is None or is_changed(policy):
             unknown.add((policy.namespace, policy.rule_set))
             continue
         written = {member.rule for member in new_members(rules, snapshot).members}
@@ -105,18 +103,17 @@ def _lacks_lists(cluster: Snapshot, policy: AdmissionPolicy) -> bool:
     return any(gap.namespace in ("", policy.namespace) for gap in cluster.unreadable)
 
 
+def _members(rule: Rule, cluster: Snapshot) -> t.Iterable[Ref]:
+    """The workloads that the rule chooses and that exist."""
+    return (x.ref for x in resolve(rule, view_of(cluster), []).members.workloads)
+
+
 def _limits(binding: AdmissionPolicy) -> t.Iterator[str]:
     """Why the policy does not hold by a binding for all that it is about. That of a mutating policy has no actions."""
     if not binding.spec.keys() <= {"policyName", "validationActions"}:
         yield "is for a part of the workloads"
     if "Warn" not in (binding.spec.get("validationActions") or ["Warn"]):
         yield "does not warn"
-
-
-def _is_changed(policy: AdmissionPolicy) -> bool:
-    """Whether the spec is not the one that was written, apart from its failurePolicy. What the API server adds is
-    written, too (kubernetes pkg/apis/admissionregistration/v1/defaults.go)."""
-    return digest({**policy.spec, "failurePolicy": "Ignore"}, 12) != policy.digest
 
 
 def _refused(policy: AdmissionPolicy) -> t.Iterator[Finding]:
@@ -149,9 +146,7 @@ def _of_no_rule(
     of its set that workloads have."""
     if _lacks_lists(cluster, policy):
         return None
-    members = [
-        str(x.ref) for rule in rules for x in resolve(rule, view_of(cluster), []).members.workloads
-    ]
+    members = [str(ref) for rule in rules for ref in _members(rule, cluster)]
     if policy.namespace not in cluster.namespaces_by_name:
         seen = (
             f"There is no namespace {policy.namespace}, and a new one of this name would get them"
@@ -182,7 +177,7 @@ def _stale(
     if rules is None:
         seen = _DAMAGED
         advice = f"{_DELETE}. {advice}"
-    elif _is_changed(policy):
+    elif is_changed(policy):
         seen = "another client changed its spec"
     else:
         declared = {rule.id: (stored_options(rule), rule.enabled) for rule in rules}
@@ -217,8 +212,8 @@ def _not_written(
     lacking = {
         (rule.id, ref)
         for rule in rules
-        for selector in (rule.workloads if rule.enabled else ())
-        for ref in _chosen(selector, cluster)
+        if rule.enabled
+        for ref in _members(rule, cluster)
         if ref in subjects and lacks(lint_input.by_ref[ref], str(rule.id))
     }
     if lacking:
@@ -236,10 +231,3 @@ def _not_written(
             rule_id.name,
             named=(),
         )
-
-
-def _chosen(selector: WorkloadSelector, cluster: Snapshot) -> t.Iterable[Ref]:
-    """The workloads that names or labels choose. Those with names may not exist."""
-    if selector.labels is None:
-        return (Ref(selector.kind, selector.namespace, name) for name in selector.names)
-    return WorkloadLookup(view_of(cluster), []).select(selector, "")

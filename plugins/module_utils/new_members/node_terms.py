@@ -11,7 +11,7 @@ import typing as t
 
 from ..rules.term_slots import IN_NODE_TERM, NODE_REQUIRED, NODE_TERMS, TermLocation
 from . import annotation, cel
-from .places import NO_LIST, are_wanted, at, list_at, wanted
+from .places import are_wanted, at, list_at, wanted
 
 Locations = t.Sequence[TermLocation]
 
@@ -50,7 +50,9 @@ def refusals(locations: Locations, refuses_empty: str) -> t.Iterator[str]:
 def created(locations: Locations) -> dict[str, str]:
     """The pointers in `created` of lists that are added to each term that has none, with the conditions."""
     return {
-        f"{NODE_TERMS}/#/{IN_NODE_TERM[x]}": cel.all_of(are_wanted([x]), _a_term_lacks(x))
+        f"{NODE_TERMS}/#/{IN_NODE_TERM[x]}": cel.all_of(
+            are_wanted([x]), _any_term(f"{_list(x)} == null")
+        )
         for x in _inside(locations)
     }
 
@@ -72,11 +74,11 @@ def _list(location: TermLocation) -> str:
 
 
 def _entries(location: TermLocation) -> str:
-    return cel.either(f"{_list(location)} == null", NO_LIST, _list(location))
+    return cel.either(f"{_list(location)} == null", "[]", _list(location))
 
 
 def _has_entries() -> str:
-    return cel.any_of(cel.is_filled(_entries(location)) for location in IN_NODE_TERM)
+    return cel.any_of(f"size({_entries(location)}) > 0" for location in IN_NODE_TERM)
 
 
 def _any_term(*conditions: str) -> str:
@@ -84,16 +86,12 @@ def _any_term(*conditions: str) -> str:
     return f"{list_at(NODE_TERMS)}.exists(term, {cel.all_of(_has_entries(), *conditions)})"
 
 
-def _a_term_lacks(location: TermLocation) -> str:
-    """Whether a term with entries has no list for those of this location."""
-    return _any_term(f"{_list(location)} == null")
-
-
 def _needs_digest(location: TermLocation) -> str:
     """One term lacks the list, and that of another is empty: the annotation would have to tell them apart by a digest,
     which CEL cannot make."""
-    is_empty = f"{_list(location)} != null && size({_list(location)}) == 0"
-    return cel.all_of(are_wanted([location]), _a_term_lacks(location), _any_term(is_empty))
+    list_ = _list(location)
+    lacks, is_empty = f"{list_} == null", f"{list_} != null && size({list_}) == 0"
+    return cel.all_of(are_wanted([location]), _any_term(lacks), _any_term(is_empty))
 
 
 def _if_wanted(location: TermLocation, value: str, otherwise: str = "optional.none()") -> str:

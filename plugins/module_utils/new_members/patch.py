@@ -75,8 +75,7 @@ class PolicyExpressions:
 
     def _by_kind(self, value: t.Callable[[Kind], str]) -> str:
         """The value for the kind of the new object."""
-        kinds = {choice.member.kind.name: choice.member.kind for choice in self._choices}
-        *others, last = kinds.values()
+        *others, last = dict.fromkeys(choice.member.kind for choice in self._choices)
         text = value(last)
         for kind in reversed(others):
             text = cel.either(is_kind(kind), value(kind), text)

@@ -11,7 +11,6 @@ from ..model.placement_manifests import PREFERRED, REQUIRED
 from ..rules.term_slots import LISTS, MAPS, NODE_TERMS, TermLocation
 from . import cel
 
-NO_LIST = "[]"
 _SHORT = {REQUIRED: "required", PREFERRED: "preferred"}
 
 
@@ -27,7 +26,7 @@ def at(pointer: Pointer) -> str:
 
 def list_at(pointer: Pointer) -> str:
     """The list at a pointer; one without entries where it is missing."""
-    return cel.either(f"{at(pointer)} == null", NO_LIST, at(pointer))
+    return cel.either(f"{at(pointer)} == null", "[]", at(pointer))
 
 
 def place_of(location: TermLocation) -> Pointer:
@@ -52,4 +51,4 @@ def extended(location: TermLocation) -> str:
 
 def are_wanted(locations: t.Iterable[TermLocation]) -> str:
     """Whether terms of one of the locations are wanted."""
-    return cel.any_of(cel.is_filled(wanted(location)) for location in locations)
+    return cel.any_of(f"size({wanted(location)}) > 0" for location in locations)

@@ -135,22 +135,22 @@ def _without(rule: Rule, gone: Rule | None, snapshot: Snapshot) -> Rule | None:
     others, too."""
     if gone is None:
         return rule
-    left = [_left(x, gone.workloads, snapshot) for x in rule.workloads]
-    workloads = tuple(x for x in left if x is not None)
-    if gone.everywhere or (left and not workloads):
+    left = tuple(y for x in rule.workloads for y in _left(x, gone.workloads, snapshot))
+    if gone.everywhere or (rule.workloads and not left):
         return None
-    return replace(rule, workloads=workloads)
+    return replace(rule, workloads=left)
 
 
 def _left(
     selector: WorkloadSelector, gone: t.Sequence[WorkloadSelector], snapshot: Snapshot
-) -> WorkloadSelector | None:
+) -> list[WorkloadSelector]:
+    """What is left of one selector: itself, with fewer names, or nothing."""
     alike = [x for x in gone if (x.kind, x.namespace) == (selector.kind, selector.namespace)]
     if selector.labels is not None:
         chosen = selector.labels.items()
         whole = any(x.labels is not None and x.labels.items() <= chosen for x in alike)
-        return None if whole else selector
+        return [] if whole else [selector]
     named = {name for x in alike for name in x.names}
     named |= {x.ref.name for x in snapshot.workloads if is_named(alike, x)}
     names = tuple(name for name in selector.names if name not in named)
-    return replace(selector, names=names) if names else None
+    return [replace(selector, names=names)] if names else []

@@ -12,7 +12,15 @@ import json
 import re
 import typing as t
 
-from ..model.admission_policy import DIGEST, MUTATING, NAMESPACE, POLICY_API, RULE_SET, VALIDATING
+from ..model.admission_policy import (
+    DIGEST,
+    MUTATING,
+    NAMESPACE,
+    POLICY_API,
+    RULE_SET,
+    VALIDATING,
+    AdmissionPolicy,
+)
 from ..model.json_pointer import JSON
 from ..model.obstacle import NO_POLICY, Obstacle
 from ..model.rule import RuleId
@@ -24,8 +32,6 @@ from .annotation import lacks_rules_of
 from .choices import has_no_maker, is_chosen
 from .members import NewMember
 from .patch import PolicyExpressions
-
-Spec = dict[str, JSON]
 
 MUTATES_SINCE = (1, 36)
 """First Kubernetes that serves MutatingAdmissionPolicy as v1, and by default (KEP 3962)."""
@@ -122,14 +128,14 @@ def warning_policy(
         **_matches(namespace, members),
         "validations": [{"expression": cel.NEVER, "message": message}],
     }
-    actions = {"validationActions": ["Warn", "Audit"]}
-    return _with_binding(VALIDATING, namespace, rule_set, spec, actions)
+    return _with_binding(
+        VALIDATING, namespace, rule_set, spec, {"validationActions": ["Warn", "Audit"]}
+    )
 
 
-def _matches(namespace: str, members: t.Sequence[NewMember]) -> Spec:
+def _matches(namespace: str, members: t.Sequence[NewMember]) -> dict[str, JSON]:
     """Creations of members that have no rules yet, with what the API server adds by default. Where a condition fails,
     the object is created as it is."""
-    kinds = {member.kind.name: member.kind for member in members}
     return {
         "failurePolicy": "Ignore",
         "matchConstraints": {
@@ -147,7 +153,7 @@ def _matches(namespace: str, members: t.Sequence[NewMember]) -> Spec:
                     "resources": [kind.plural],
                     "scope": "*",
                 }
-                for kind in kinds.values()
+                for kind in dict.fromkeys(member.kind for member in members)
             ],
         },
         "matchConditions": [
@@ -159,7 +165,7 @@ def _matches(namespace: str, members: t.Sequence[NewMember]) -> Spec:
 
 
 def _with_binding(
-    kind: str, namespace: str, rule_set: str, spec: Spec, options: t.Mapping[str, JSON]
+    kind: str, namespace: str, rule_set: str, spec: JSON, options: t.Mapping[str, JSON]
 ) -> tuple[JSON, JSON]:
     name = policy_name(namespace, rule_set)
     metadata = {
@@ -172,3 +178,9 @@ def _with_binding(
         {"apiVersion": POLICY_API, "kind": kind, "metadata": metadata, "spec": spec},
         {"apiVersion": POLICY_API, "kind": f"{kind}Binding", "metadata": metadata, "spec": binding},
     )
+
+
+def is_changed(policy: AdmissionPolicy) -> bool:
+    """Whether the spec is not the one that was written, apart from its failurePolicy. What the API server adds is
+    written, too (kubernetes pkg/apis/admissionregistration/v1/defaults.go)."""
+    return digest({**policy.spec, "failurePolicy": "Ignore"}, 12) != policy.digest

@@ -34,5 +34,4 @@ def test_conditions_are_in_brackets_only_where_there_are_several() -> None:
     assert cel.any_of(["a", "a"]) == "a"
     assert cel.any_of(["a", "b"]) == "(a || b)"
     assert cel.all_of("a", "b") == "(a && b)"
-    assert cel.none_of(["a", "b"]) == "!(a || b)"
     assert cel.optional("a", "b") == "?(a ? optional.of(b) : optional.none())"
