@@ -89,9 +89,9 @@ def _any_term(*conditions: str) -> str:
 def _needs_digest(location: TermLocation) -> str:
     """One term lacks the list, and that of another is empty: the annotation would have to tell them apart by a digest,
     which CEL cannot make."""
-    list_ = _list(location)
-    lacks, is_empty = f"{list_} == null", f"{list_} != null && size({list_}) == 0"
-    return cel.all_of(are_wanted([location]), _any_term(lacks), _any_term(is_empty))
+    lacks = _any_term(f"{_list(location)} == null")
+    is_empty = f"{_list(location)} != null && size({_list(location)}) == 0"
+    return cel.all_of(are_wanted([location]), lacks, _any_term(is_empty))
 
 
 def _if_wanted(location: TermLocation, value: str, otherwise: str = "optional.none()") -> str:

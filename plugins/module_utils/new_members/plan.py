@@ -1,24 +1,37 @@
 # Copyright (c) 2026, virt.placement contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Which policy does a task of rules write for new members, and which of its rules does that not cover?"""
+"""Which policy does a task of rules write for new members, and which of its rules does that not cover?
+
+The diff of a policy shows its new members, each as the diff of a workload that gets the same.
+"""
 
 from __future__ import annotations
 
 import typing as t
 from dataclasses import replace
 
+from ..model.admission_policy import MUTATING
+from ..model.json_pointer import JSON
 from ..model.kinds import RULES
 from ..model.objects import Ref
 from ..model.obstacle import NO_POLICY, Obstacle
+from ..model.rendering import label_text
 from ..model.rule import Rule, RuleId, WorkloadSelector
 from ..model.snapshot import Snapshot, applied_by
+from ..model.write import Write
+from ..rules.draft import RequestedRules
+from ..rules.merge import merge
 from ..rules.plan import is_named
 from ..rules.policy_plan import NONE, POLICY, PolicyPlan, policy_path, policy_writes
+from ..rules.record import RuleSetChange
 from ..rules.rules_request import STATES, RulesRequest
-from .members import new_members, stand_ins_of_names
+from ..rules.term_slots import digest
+from .members import NewMember, new_members, stand_in, stand_ins_of_names
 from .policy import mutating_policy, warning_policy, why_no_policy
-from .shown import with_members_shown
 from .stored import rules_of_policy, rules_text
+
+_EXPRESSIONS = ("matchConditions", "variables", "mutations")
+"""Fields of a spec that are code for the API server."""
 
 
 def plan_policies(request: RulesRequest, snapshot: Snapshot) -> PolicyPlan:
@@ -66,7 +79,7 @@ def plan_policies(request: RulesRequest, snapshot: Snapshot) -> PolicyPlan:
         rules=tuple(x.id for x in after if x.enabled and x.id in plan.covered),
         narrowed=tuple(x.id for x in after if only_removes and x.id in left and x not in stored),
         appliers=tuple((x.ref, tool) for x in own if (tool := applied_by(x.manifest))),
-        writes=with_members_shown(policy_writes(plan.manifests, own), before, after, snapshot),
+        writes=_with_members_shown(policy_writes(plan.manifests, own), before, after, snapshot),
     )
 
 
@@ -154,3 +167,50 @@ def _left(
     named |= {x.ref.name for x in snapshot.workloads if is_named(alike, x)}
     names = tuple(name for name in selector.names if name not in named)
     return [replace(selector, names=names)] if names else []
+
+
+def _with_members_shown(
+    writes: t.Iterable[Write],
+    before: t.Mapping[str, t.Sequence[Rule]],
+    after: t.Sequence[Rule],
+    snapshot: Snapshot,
+) -> tuple[Write, ...]:
+    """The writes with the new members of policies in place of expressions. `before`: the rules of each policy by its
+    path; `after`: those of the policy that stays."""
+    return tuple(
+        replace(
+            write,
+            before=_shown(write, write.before, before.get(write.path, ()), snapshot),
+            after=_shown(write, write.after, after, snapshot),
+        )
+        for write in writes
+    )
+
+
+def _shown(write: Write, spec: JSON, rules: t.Sequence[Rule], snapshot: Snapshot) -> JSON:
+    if spec is None or "policyName" in spec:  # a binding
+        return spec
+    members = new_members(rules, snapshot).members
+    return {
+        "new_members": [_member(x, write.target.kind == MUTATING) for x in members],
+        **{name: value for name, value in spec.items() if name not in _EXPRESSIONS},
+        "expressions": digest([spec.get(name) for name in _EXPRESSIONS], 12),
+    }
+
+
+def _member(member: NewMember, mutates: bool) -> JSON:
+    """The `workloads` of a new member in words, with what each of them gets."""
+    kind, labels = member.kind.name, member.labels
+    names = [f"{kind} {name}" for name in member.names]
+    if labels is not None:
+        pairs = (label_text(*pair) for pair in sorted(labels.items()))
+        names = [f"each {kind} with {', '.join(pairs)}"]
+    if not mutates:
+        return {"workloads": names, "rules": [str(member.rule)], "warns": True}
+    wanted = RequestedRules(
+        {member.rule: member.terms},
+        RuleSetChange(f"{member.rule.namespace}/{member.rule.rule_set}", 1, ""),
+        stored={member.rule: member.stored},
+    )
+    write = merge(stand_in(Ref(kind, member.rule.namespace, "new"), {}), wanted).write
+    return {**(write.after if write is not None else {}), "workloads": names}
