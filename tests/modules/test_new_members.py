@@ -754,7 +754,7 @@ def test_policy_is_planned_where_the_api_server_serves_the_kind(ground: Ground) 
 
 
 @pytest.mark.tour
-def test_warning_names_the_rule_set(ground: Ground) -> None:
+def test_warning_names_namespace_rule_set_and_what_to_run(ground: Ground) -> None:
     namespace = "warned"
     ground.namespace(namespace)
     members = new_members(
@@ -768,7 +768,10 @@ def test_warning_names_the_rule_set(ground: Ground) -> None:
         vm = objects.virtual_machine("a", namespace)
         answer = ground.api.request("POST", path, vm, query={"dryRun": "All"})
         warning = answer.headers.get("Warning", "")
-    assert "rules of the set default are about this object" in warning
+    assert "rules of the set default in warned are about this object" in warning
+    assert warning.endswith(
+        'run playbook virt.placement.apply, or module virt.placement.rules, with all rules of the set"'
+    )
     vm = objects.virtual_machine("b", namespace)
     answer = ground.api.request("POST", path, vm, query={"dryRun": "All"})
     assert "Warning" not in answer.headers

@@ -123,7 +123,10 @@ def warning_policy(
     namespace: str, rule_set: str, members: t.Sequence[NewMember]
 ) -> tuple[JSON, JSON]:
     """The policy that warns the client that creates a member without rules, and its binding."""
-    message = f"rules of the set {rule_set} are about this object, and it has none yet: run the task that writes them"
+    message = (
+        f"rules of the set {rule_set} in {namespace} are about this object, and it has none yet: run playbook"
+        " virt.placement.apply, or module virt.placement.rules, with all rules of the set"
+    )
     spec = {
         **_matches(namespace, members),
         "validations": [{"expression": cel.NEVER, "message": message}],
