@@ -22,7 +22,7 @@ SERVICED = {"w1": "zone1", "w3": "zone2"}
 SLOW = {"sandbox.virt/migration-seconds": "6"}
 
 REASONS = (
-    r"is held by run \S+, which is running .* w[13]",
+    r"is held by run \S+ \(\S+ on host \S+\), which is running .* w[13]",
     r"would be in maintenance in 2 topology domains .*w[13] \(zone",
     r"run \S+ moves instances away from w[13] and is running",
     r"Node w[13]: was put in service, or taken by another run, during its maintenance",
