@@ -48,6 +48,7 @@ WOULD = {
 def maintenance_parts(record: JobRecord) -> Parts:
     """What was asked, what became of each node and VM, and what is left to do."""
     options, known, notes = record.asked, record.maintenance, record.of("node_maintenance")
+    home = record.of("return_home")
     states: dict[str, str] = dict(known.get("states", {}))
     verb = {
         "serviced": "service",
@@ -71,10 +72,10 @@ def maintenance_parts(record: JobRecord) -> Parts:
         "nodes": states,
         "node_words": _node_words(record, states),
         "heading": _heading(record, states),
-        "skipped": skipped,
-        "next_steps": (*joined(notes, "next"), *_after_maintenance(record, states)),
+        "skipped": (*skipped, *joined(home, "skipped")),
+        "next_steps": (*joined((*notes, *home), "next"), *_after_maintenance(record, states)),
         "done": (
-            *joined((*_last_of_nodes(notes).values(), *record.of("return_home")), "done"),
+            *joined((*_last_of_nodes(notes).values(), *home), "done"),
             *_restarted_again(record),
         ),
     }

@@ -88,7 +88,9 @@ def check(job: Job) -> Result:
             ]
         )
     if closed is not None:
-        job.show([f"no VM is moved home now: {closed.text}"])
+        stays = Entry(closed.code, f"no VM is moved home now: {closed.text}")
+        again = Entry(closed.code, "launch the same job again in its window, to move VMs home")
+        job.record.note("return_home", outcome(skipped=[stays], following=[again]))
     # The earlier job may have ended after it uncordoned a node, and before the node took pods and had its VMs started.
     if plan.done and not job.check_mode:
         job.run("node_maintenance", _return_options(job, [node["name"] for node in plan.done]))

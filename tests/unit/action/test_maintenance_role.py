@@ -137,6 +137,19 @@ def maintained(
     )
 
 
+def statistics(play: Played) -> dict[str, t.Any]:
+    """What its tasks have published, where Ansible shows that."""
+    text = play.output.rpartition("CUSTOM STATS")[2]
+    shown: dict[str, t.Any] = json.loads(text[text.index("{") : text.rindex("}") + 1])
+    return shown
+
+
+def published(play: Played) -> dict[str, t.Any]:
+    """The artifact of the maintenance."""
+    artifact: dict[str, t.Any] = statistics(play)["placement_job"]["localhost"]["maintenance"]
+    return artifact
+
+
 def gated(folder: Folder, **options: t.Any) -> dict[str, t.Any]:
     return {"change_id": "CHG1", "gate_tasks": str(folder / "gate.yml"), **options}
 
@@ -177,9 +190,7 @@ def test_artifact_of_a_job_that_a_task_of_the_user_has_ended(
     play = maintained(folder, [node("w1", "a")], gated(folder))
     assert play.failed
     assert "Report has failed" not in play.output
-    stats = play.output.rpartition("CUSTOM STATS")[2]
-    published = json.loads(stats[stats.index("{") : stats.rindex("}") + 1])
-    job = published["placement_job"]["localhost"]["maintenance"]
+    job = published(play)
     assert (job["outcome"], job["nodes"]) == ("failed", {"w1": "serviced"})
 
 
@@ -215,11 +226,9 @@ def test_node_outside_of_the_window_is_not_begun_in_the_artifact_and_fails_no_jo
     nodes = [node("w1", "a", ready=False), done("w2", "a")]
     play = maintained(folder, nodes, night, window_open=False)
     assert not play.failed, play.output
-    stats = play.output.rpartition("CUSTOM STATS")[2]
-    published = json.loads(stats[stats.index("{") : stats.rindex("}") + 1])
     states = {"w1": "not_begun", "w2": "skipped"}
-    assert published["placement_maintenance"] == {"localhost": states}
-    assert published["placement_job"]["localhost"]["maintenance"]["nodes"] == states
+    assert statistics(play)["placement_maintenance"] == {"localhost": states}
+    assert published(play)["nodes"] == states
     assert "Maintenance: nothing begun, after" in play.output
     assert "launch the same job again for w1 in the window, which opens next on" in play.output
     assert "in_service w1" not in play.calls
@@ -252,11 +261,15 @@ def test_nodes_that_have_begun_are_put_in_service_outside_of_the_window(
 
 @pytest.mark.parametrize("window_open", [False, True])
 def test_vms_of_serviced_nodes_return_home_in_the_window_alone(
-    folder: Folder, night: dict[str, t.Any], window_open: bool
+    folder: Folder, night: dict[str, t.Any], window_open: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setenv("ANSIBLE_SHOW_CUSTOM_STATS", "1")
     play = maintained(folder, [done("w1", "a")], night, window_open=window_open)
     assert not play.failed, play.output
     assert ("rollout of-w1" in play.calls) == window_open
+    skipped, following = (published(play)[part] for part in ("skipped", "next"))
+    assert any("no VM is moved home now: outside of" in x for x in skipped) != window_open
+    assert any("again in its window, to move VMs home" in x for x in following) != window_open
 
 
 @pytest.mark.parametrize(
