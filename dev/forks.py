@@ -29,3 +29,11 @@ FORKS = {
     "ANSIBLE_CALLBACKS_ENABLED": "kept_bytecode,modules_in_process",
     "ANSIBLE_PIPELINING": "1",
 }
+"""Of one that runs modules in forks."""
+
+ALL_IN_PROCESS = {
+    **FORKS,
+    "ANSIBLE_CALLBACK_PLUGINS": os.pathsep.join(map(str, (_KEPT, _IN_PROCESS, _TASKS))),
+    "ANSIBLE_CALLBACKS_ENABLED": "kept_bytecode,modules_in_process,tasks_in_process",
+}
+"""Of one that, in addition, has no fork for a task."""

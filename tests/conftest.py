@@ -3,9 +3,10 @@
 """What every suite shares: importable collections, no inherited cluster, and how modules run.
 
 The suites with a control plane call a module by `run_module`, or run playbooks. A playbook of tests/jobs,
-tests/integration, tests/modules or tests/real has its modules in forks of ansible-playbook (tests/modules_in_process),
-in a third of the time; so have those of tests/faults/test_maintenance.py and the scenarios of Molecule. Ansible's own
-way, an archive that a Python of its own unpacks, is what tests with the mark `packaged_modules` have:
+tests/integration or tests/modules is a fork of one ansible-playbook (tests/warm_playbook). It runs tasks in its process
+(tests/tasks_in_process) and modules in forks (tests/modules_in_process), in a third of the time. Of tests/real,
+tests/faults/test_maintenance.py and the scenarios of Molecule, only the modules are forks. Ansible's own way, processes
+that begin anew and an archive that a Python of its own unpacks, is what tests with the mark `packaged_modules` have:
 
 - test_examples.py for the first example of each module: each can be packed, and runs;
 - test_controller.py, from the collection as its archive installs it, and job templates as AWX runs them;
@@ -14,7 +15,9 @@ way, an archive that a Python of its own unpacks, is what tests with the mark `p
 - test_oldest_core.py: forks are for the ansible-core of this environment alone;
 - test_modules_in_process.py, which compares both ways.
 
-The bench, the other tests/faults and the plays of tests/unit have it, too, and so has `make demo`.
+Other tests of signals, and of what is printed meanwhile, have an `own_process` and modules in forks.
+
+The bench, the other tests/faults and most plays of tests/unit have it, too, and so has `make demo`.
 """
 
 from __future__ import annotations
@@ -31,11 +34,13 @@ from unittest import mock
 
 import pytest
 
-from dev.forks import FORKS
+from dev.forks import ALL_IN_PROCESS, FORKS
 from tests.file_order import few_starts
 from tests.returned import undocumented
+from tests.warm_playbook import warm_playbook
 
 CHECKOUT = Path(__file__).resolve().parent.parent
+BIN = Path(sys.executable).parent
 SANDBOX_LIBRARIES = ("cryptography", "requests", "yaml")
 
 
@@ -70,8 +75,7 @@ def _make_collections_importable() -> None:
 
 def _use_own_programs() -> None:
     """ansible-playbook and the others beside the interpreter that runs the tests come first."""
-    programs = Path(sys.executable).parent
-    os.environ["PATH"] = f"{programs}{os.pathsep}{os.environ.get('PATH', os.defpath)}"
+    os.environ["PATH"] = f"{BIN}{os.pathsep}{os.environ.get('PATH', os.defpath)}"
 
 
 def _sandbox_plugins() -> list[str]:
@@ -102,7 +106,9 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "sweep: slow; `make sweeps` runs it, `make test` does not")
     config.addinivalue_line("markers", "tour: what `make releases` runs on each pair of releases")
     config.addinivalue_line("markers", "real_tour: what `make test` runs of tests/real")
-    config.addinivalue_line("markers", "packaged_modules: Ansible packs and starts each module")
+    config.addinivalue_line(
+        "markers", "packaged_modules: Ansible starts anew, and packs each module"
+    )
 
 
 def pytest_report_header(config: pytest.Config) -> str | None:
@@ -219,11 +225,43 @@ def modules_in_process() -> t.Iterator[None]:
         yield
 
 
+@pytest.fixture(scope="session")
+def _warm_program(tmp_path_factory: pytest.TempPathFactory) -> t.Iterator[Path]:
+    """An ansible-playbook that has loaded Ansible and the client library."""
+    with warm_playbook(
+        tmp_path_factory.mktemp("warm"), {**os.environ, **ALL_IN_PROCESS}
+    ) as program:
+        yield program
+
+
+@pytest.fixture(scope="module")
+def plays_in_forks(_warm_program: Path) -> t.Iterator[None]:
+    """Playbooks are forks of one ansible-playbook, and run tasks in their process and modules in forks."""
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in ALL_IN_PROCESS.items():
+            patch.setenv(name, value)
+        patch.setenv("PATH", str(_warm_program.parent), prepend=os.pathsep)
+        yield
+
+
+@pytest.fixture
+def own_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each ansible-playbook begins anew, and has forks for tasks and modules: for a test of signals, or of what is
+    printed meanwhile."""
+    for name, value in FORKS.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setenv("PATH", str(BIN), prepend=os.pathsep)
+
+
 @pytest.fixture(scope="module", autouse=True)
 def _modules_of_playbooks(request: pytest.FixtureRequest) -> None:
     """Before the other fixtures of a file, which may run playbooks."""
-    of_jobs = request.path.parent.name in ("jobs", "integration", "modules", "real")
-    if of_jobs and not request.node.get_closest_marker("packaged_modules"):
+    suite, node = request.path.parent.name, request.node
+    if node.get_closest_marker("packaged_modules"):
+        return
+    if suite in ("jobs", "integration", "modules"):
+        request.getfixturevalue("plays_in_forks")
+    elif suite == "real":
         request.getfixturevalue("modules_in_process")
 
 
@@ -233,6 +271,7 @@ def _packaged_modules(request: pytest.FixtureRequest, monkeypatch: pytest.Monkey
     if request.node.get_closest_marker("packaged_modules"):
         for name in FORKS:
             monkeypatch.delenv(name, raising=False)
+        monkeypatch.setenv("PATH", str(BIN), prepend=os.pathsep)
 
 
 def _module_arguments(arguments: dict[str, t.Any]) -> contextlib.AbstractContextManager[t.Any]:

@@ -20,7 +20,6 @@ from sandbox.fault_proxy import Rule
 from tests import process_tree
 from tests.shop import PATIENCE, Object, Shop
 
-BIN = Path(sys.executable).parent
 CHECKOUT = Path(__file__).resolve().parent.parent
 INVENTORY = "[cluster]\nlab ansible_connection=local ansible_python_interpreter={python}\n"
 
@@ -88,9 +87,8 @@ class Job:
         release: Prepared | None = None,
     ) -> None:
         self.shop, self.folder, self.module, self.identity = shop, folder, module, identity
-        self._bin = release.venv / "bin" if release else BIN
-        self._collections = release.collections if release else None
-        python = self._bin / "python" if release else sys.executable
+        self._release = release
+        python = release.venv / "bin" / "python" if release else sys.executable
         (folder / "hosts").write_text(INVENTORY.format(python=python))
 
     def write(self, *, keywords: Object | None = None, **options: t.Any) -> Path:
@@ -109,16 +107,16 @@ class Job:
 
     def environment(self, kubeconfig: Path | None = None) -> dict[str, str]:
         found = kubeconfig or self.shop.sandbox.kubeconfig(self.identity)
-        path = os.pathsep.join([str(self._bin), os.environ["PATH"]])
         environment = {
             **os.environ,
-            "PATH": path,
             "KUBECONFIG": str(found),
             "ANSIBLE_NOCOLOR": "1",
             "TMPDIR": str(self.folder),  # a module that is killed leaves files
         }
-        if self._collections is not None:
-            trees = [CHECKOUT / "build" / "collections", self._collections]
+        if self._release is not None:
+            programs = str(self._release.venv / "bin")
+            environment["PATH"] = os.pathsep.join([programs, environment["PATH"]])
+            trees = [CHECKOUT / "build" / "collections", self._release.collections]
             environment["ANSIBLE_COLLECTIONS_PATH"] = os.pathsep.join(map(str, trees))
             environment["PYTHONDONTWRITEBYTECODE"] = "1"  # several Pythons read the same checkout
         return environment
@@ -129,7 +127,7 @@ class Job:
 
     def start_play(self, play: Path | str, *arguments: str, through: Path | None = None) -> Play:
         """As `start`, for a play that is in a file, or a playbook of a collection."""
-        command = [str(self._bin / "ansible-playbook"), "-i", str(self.folder / "hosts"), str(play)]
+        command = ["ansible-playbook", "-i", str(self.folder / "hosts"), str(play)]
         started = Play(
             [*command, *arguments],
             env=self.environment(through),

@@ -170,6 +170,7 @@ def test_nothing_is_done_outside_of_the_window(stage: Stage, tmp_path: Path) -> 
     assert stage.sandbox.audit.writes(since=mark) == []
 
 
+@pytest.mark.usefixtures("own_process")
 @pytest.mark.tour
 def test_nodes_of_two_zones_are_rebooted_and_vms_return_home(
     stage: Stage, reboot: Path, tmp_path: Path

@@ -86,6 +86,7 @@ def test_case_68_next_node_is_drained_once_the_startup_taint_is_gone(
     assert shop.uids() == before and shop.nodes() == {"till-1": "w1"}
 
 
+@pytest.mark.usefixtures("own_process")
 def test_case_68_relaunched_job_waits_for_the_serviced_node(
     shop: Maintenance, tmp_path: Path
 ) -> None:

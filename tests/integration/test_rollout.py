@@ -16,7 +16,7 @@ import ansible_runner
 import pytest
 
 from sandbox import Sandbox, objects
-from tests.job import BIN, Job
+from tests.job import Job
 from tests.shop import LEASE, PATIENCE, Shop, forget_runs
 from tests.terms import keep_machines_apart, pair_on_one_node
 
@@ -37,6 +37,7 @@ def job(shop: Shop, tmp_path: Path) -> Job:
     return Job(shop, tmp_path)
 
 
+@pytest.mark.usefixtures("own_process")
 def test_progress_is_printed_while_it_happens(shop: Shop, job: Job) -> None:
     pair_on_one_node(shop, faults=SLOW)
     process = job.start()
@@ -82,7 +83,7 @@ def test_check_mode_shows_the_plan_and_writes_nothing(shop: Shop, job: Job) -> N
 
 
 def test_vms_go_back_to_a_saved_placement_and_a_table_names_what_did_not(
-    shop: Shop, job: Job, tmp_path: Path, modules_in_process: None
+    shop: Shop, job: Job, tmp_path: Path
 ) -> None:
     names = ("sap1", "sap2", "sap3")
     shop.start(*(objects.virtual_machine(x, shop.namespace) for x in names), nodes=["w1"])
@@ -108,6 +109,7 @@ def test_vms_go_back_to_a_saved_placement_and_a_table_names_what_did_not(
     assert shop.nodes() == {"sap1": "w3", "sap2": "w1", "sap3": "w1"}
 
 
+@pytest.mark.usefixtures("own_process")
 def test_progress_arrives_as_events_of_ansible_runner(shop: Shop, job: Job, tmp_path: Path) -> None:
     pair_on_one_node(shop)
     play = job.write()
@@ -174,7 +176,7 @@ def test_a_vaulted_kubeconfig_is_decrypted_for_each_step(
     vaulted = tmp_path / "vaulted-kubeconfig"
     vaulted.write_text(shop.sandbox.kubeconfig("mover").read_text())
     subprocess.run(
-        [str(BIN / "ansible-vault"), "encrypt", "--vault-password-file", password, vaulted],
+        ["ansible-vault", "encrypt", "--vault-password-file", password, vaulted],
         check=True,
         capture_output=True,
     )

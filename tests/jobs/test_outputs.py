@@ -65,6 +65,7 @@ def test_maintenance_of_six_nodes(shop: Maintenance, play: Play) -> None:
     assert now == kept("maintenance_of_six_nodes", now)
 
 
+@pytest.mark.usefixtures("own_process")
 @pytest.mark.sweep
 def test_rollout_that_is_canceled_and_launched_again(
     shop: Maintenance, play: Play, tmp_path: Path

@@ -156,6 +156,11 @@ class CallbackModule(CallbackBase):  # type: ignore[misc]
     def v2_playbook_on_task_start(self, task: t.Any, is_conditional: bool) -> None:
         if not task.action.startswith(COLLECTIONS) or task.args.get("stage") in WITHOUT_MODULE:
             return
-        importlib.import_module("kubernetes.client")
-        for name in PRELOADED:
-            importlib.import_module(f"ansible_collections.virt.placement.plugins.modules.{name}")
+        preload()
+
+
+def preload() -> None:
+    """What most modules import."""
+    importlib.import_module("kubernetes.client")
+    for name in PRELOADED:
+        importlib.import_module(f"ansible_collections.virt.placement.plugins.modules.{name}")
