@@ -13,7 +13,7 @@ from pathlib import Path
 
 from tests.unit.test_imports import CHECKOUT, COLLECTION
 
-FOLDERS = ("plugins", "dev", "sandbox", "tests/support", "tests/unit")
+FOLDERS = ("plugins", "dev", "sandbox", "tests/support", "tests/unit", "tests/warm_playbook")
 """What every test of the core reads."""
 
 
