@@ -10,6 +10,7 @@ import re
 import typing as t
 
 from ansible_collections.virt.placement.plugins.module_utils.kinds.registry import kind_of
+from ansible_collections.virt.placement.plugins.module_utils.model.obstacle import OUTSIDE_OF_WINDOW
 from ansible_collections.virt.placement.plugins.module_utils.model.rendering import (
     AGAIN,
     UNFINISHED,
@@ -19,6 +20,7 @@ from ansible_collections.virt.placement.plugins.module_utils.moves.window import
 from ansible_collections.virt.placement.plugins.plugin_utils.closing import (
     CORRECT_OR_PLAN,
     LAUNCH,
+    has_entry,
     joined,
 )
 from ansible_collections.virt.placement.plugins.plugin_utils.closing_unread import again
@@ -72,8 +74,8 @@ def maintenance_parts(record: JobRecord) -> Parts:
         "nodes": states,
         "node_words": _node_words(record, states),
         "heading": _heading(record, states),
-        "skipped": (*skipped, *joined(home, "skipped")),
-        "next_steps": (*joined((*notes, *home), "next"), *_after_maintenance(record, states)),
+        "skipped": (*joined(home, "skipped"), *skipped),
+        "next_steps": (*joined(notes, "next"), *_after_maintenance(record, states)),
         "done": (
             *joined((*_last_of_nodes(notes).values(), *home), "done"),
             *_restarted_again(record),
@@ -155,6 +157,11 @@ def _after_maintenance(record: JobRecord, states: t.Mapping[str, str]) -> t.Iter
         yield from again(record) if failing else launch
     elif waiting:
         yield f"launch the same job again for {listed(waiting, 12)}{_next_window(record)}"
+    elif has_entry(record.last("return_home"), "skipped", OUTSIDE_OF_WINDOW):
+        if opens := _next_window(
+            record
+        ):  # empty where this host cannot read it: no launch would help
+            yield f"launch the same job again{opens}, to move VMs home"
     elif drained and options["state"] == "drained":
         work = f"do the work on {listed(drained, 12)}"
         yield f"{work}, then launch the playbook maintenance with {_back(options, drained)}"

@@ -88,9 +88,10 @@ def check(job: Job) -> Result:
             ]
         )
     if closed is not None:
-        stays = Entry(closed.code, f"no VM is moved home now: {closed.text}")
-        again = Entry(closed.code, "launch the same job again in its window, to move VMs home")
-        job.record.note("return_home", outcome(skipped=[stays], following=[again]))
+        text = f"no VM is moved home now: {closed.text}"
+        job.show([text])
+        if options["return_home"] == "namespaces" or any(x["moved_away"] for x in plan.done):
+            job.record.note("return_home", outcome(skipped=[Entry(closed.code, text)]))
     # The earlier job may have ended after it uncordoned a node, and before the node took pods and had its VMs started.
     if plan.done and not job.check_mode:
         job.run("node_maintenance", _return_options(job, [node["name"] for node in plan.done]))

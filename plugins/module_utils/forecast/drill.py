@@ -363,8 +363,8 @@ class DrillEngine:
         held = dict.fromkeys(refs[number] for number, refusal in refused if refusal.certain)
         kept = [refs[n] for n in without if refs[n] not in held]
         staying = {refs[n] for n in migrating}
-        never = (*(kept if impossible else ()), *held)
-        pending = tuple(x for x in never if x not in staying)
+        unschedulable = (*(kept if impossible else ()), *held)
+        pending = tuple(x for x in unschedulable if x not in staying)
         unplaced = [loss.pending[n].pod.requests for n in without]
         return Drill(
             key=key,
@@ -380,7 +380,7 @@ class DrillEngine:
             at_risk=() if impossible else tuple(kept),
             not_migratable=(
                 *(eviction.instance.ref for eviction in loss.blocked),
-                *(x for x in never if x in staying),
+                *(x for x in unschedulable if x in staying),
             ),
             not_recreated=tuple(eviction.instance.ref for eviction in loss.not_recreated),
             down_until_fenced=loss.down_until_fenced,
@@ -399,7 +399,7 @@ class DrillEngine:
         decision: Decision,
         concluded: _Concluded,
     ) -> t.Iterator[str]:
-        """Doubts stand first where a placement was found, and may not be made."""
+        """What is certain before what is not. First doubts about a placement that was found, and may not be made."""
         deciding = [x for x in concluded.of_pods if x in concluded.conclusion.doubts]
         hiding = [x for x in deciding if ForecastResult.POSSIBLE in x.forbids]
         refused = concluded.refused[:SHOWN]

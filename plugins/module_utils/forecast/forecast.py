@@ -129,12 +129,13 @@ _PREFIXES: t.Final = {
 }
 
 
-class _Searched(t.NamedTuple):
-    """What a search over the pods that need a node found: the decision of the search alone, and the one that running
-    VMs and old pods allow. `of_rules`: why it claims less; `doubts` are those of the search."""
+class _PodSearch(t.NamedTuple):
+    """The search for nodes of the pods that need one. `proven` is its own decision, `decision` the one that is left of
+    it with the rules of running VMs and with old pods; `of_rules` says why these rules leave less. `doubts` are about
+    pods that the search cannot place as the scheduler may."""
 
     simulation: PlacementSimulation
-    found: Decision
+    proven: Decision
     decision: Decision
     of_rules: str
     doubts: tuple[Doubt, ...]
@@ -155,9 +156,9 @@ class _Forecaster:
 
     def forecast(self) -> Forecast:
         """The forecast without its answer, and the evidence for it."""
-        searched = self._search()
+        search = self._search()
         of_running_vms = self.changed.evaluate(self.pending)
-        decision, reasons = searched.decision, self._reasons(searched)
+        decision, reasons = search.decision, self._reasons(search)
         if of_running_vms.proven is not None:
             least, never = of_running_vms.proven.least, of_running_vms.proven.never
             decision, reasons = replace(decision, least=least, never=never), []
@@ -175,10 +176,9 @@ class _Forecaster:
         if any(x.always != "nothing_to_place" for x in evidence):
             evidence = [x for x in evidence if x.always != "nothing_to_place" or x.doubts]
         answer = conclude(*evidence).answer
-        searched = searched._replace(decision=decision)
-        reasons += self._why_no_better(answer, searched, of_running_vms)
+        reasons += self._why_no_better(answer, search, decision, of_running_vms)
         reasons += self._why_staying()
-        result = self._instances(searched, certain=not external)
+        result = self._instances(search, decision, certain=not external)
         return replace(
             result,
             answer=answer,
@@ -187,27 +187,28 @@ class _Forecaster:
             deadlock=result.deadlock or of_running_vms.deadlock,
         )
 
-    def _search(self) -> _Searched:
+    def _search(self) -> _PodSearch:
         simulation = self._simulation()
         affine = affinity_doubts(simulation)
         options = SearchOptions((*affine, *self._rollout_doubts()))
-        found = evaluate(simulation, options)
-        decision, of_rules = self._with_rules(found, simulation, options)
+        proven = evaluate(simulation, options)
+        decision, of_rules = self._with_rules(proven, simulation, options)
         replaced = replaced_doubts(simulation, self.change.touched)
         if decision.evidence.never == ("every_choice",):  # a search places none beside old pods
             replaced = tuple(replace(doubt, forbids=NO_CERTAINTY) for doubt in replaced)
         decision = decision.doubted(*replaced) if replaced else decision
-        return _Searched(simulation, found, decision, of_rules, (*affine, *replaced))
+        return _PodSearch(simulation, proven, decision, of_rules, (*affine, *replaced))
 
-    def _instances(self, searched: _Searched, *, certain: bool) -> Forecast:
-        """What becomes of the instances, without the answer. `certain`: nothing else moves them."""
-        simulation, decision = searched.simulation, searched.decision
+    def _instances(self, search: _PodSearch, decision: Decision, *, certain: bool) -> Forecast:
+        """What becomes of the instances, without the answer. `certain`: no other controller may move instances off a
+        lost node, which would open other nodes to VMs that cannot be live-migrated."""
+        simulation = search.simulation
         unplaced, unplaced_on_node = self._unplaced(simulation, decision)
         not_migratable = list(self.changed.not_migratable(self.pending))
         if not certain:
             not_migratable = [replace(instance, certain=False) for instance in not_migratable]
         migrating = {n for n, x in enumerate(self.pending) if x.reason == "migrate" and x.required}
-        explained, proven = self._named(searched.found)
+        explained, proven = self._named(search.proven)
         return Forecast(
             ForecastResult.UNKNOWN,
             pending=tuple(unplaced),
@@ -262,16 +263,17 @@ class _Forecaster:
     def _why_no_better(
         self,
         answer: ForecastResult,
-        searched: _Searched,
+        search: _PodSearch,
+        decision: Decision,
         of_running_vms: ChangedVmsResult,
     ) -> t.Iterator[str]:
-        """Why the answer is no better, beside what the search proved, and the reasons of the rules."""
-        decision, of_rules = searched.decision, searched.of_rules
+        """Why the answer is no better, where neither the proofs of the search nor the rules have said it."""
+        of_rules = search.of_rules
         possible = answer is ForecastResult.POSSIBLE
         if possible or of_running_vms.answer is not ForecastResult.POSSIBLE:
             yield from of_running_vms.why
-        if searched.doubts and possible:
-            yield from (f"not guaranteed: {doubt.text}" for doubt in searched.doubts)
+        if search.doubts and possible:
+            yield from (f"not guaranteed: {doubt.text}" for doubt in search.doubts)
         elif decision.is_search_incomplete and not of_rules and of_running_vms.proven is None:
             yield f"not guaranteed: {NOT_ALL_TRIED}"
         elif possible and decision.answer is answer and not of_rules:
@@ -380,15 +382,15 @@ class _Forecaster:
             return decision, ""
         return replace(decision.doubted(Doubt(code, text)), best=best), f"not guaranteed: {text}"
 
-    def _reasons(self, searched: _Searched) -> list[str]:
+    def _reasons(self, search: _PodSearch) -> list[str]:
         """What the search proved, and why its decision claims less."""
-        of_rules = searched.of_rules
-        proof = self._proof_of_search(searched.simulation, searched.found)
-        if searched.found.answer is ForecastResult.IMPOSSIBLE and of_rules:
+        of_rules = search.of_rules
+        proof = self._proof_of_search(search.simulation, search.proven)
+        if search.proven.answer is ForecastResult.IMPOSSIBLE and of_rules:
             proof = [f"unless other VMs move: {text}" for text in proof]
-        elif searched.decision.answer is ForecastResult.UNKNOWN and of_rules:
+        elif search.decision.answer is ForecastResult.UNKNOWN and of_rules:
             proof = [
-                f"nodes were found for all {searched.simulation.required}, but no order after which every new"
+                f"nodes were found for all {search.simulation.required}, but no order after which every new"
                 " rule is satisfied"
             ]
         return [*proof, of_rules] if of_rules else proof

@@ -16,12 +16,13 @@ from ..model.admission_policy import AdmissionPolicy, deletion
 from ..model.findings import Finding
 from ..model.objects import Ref
 from ..model.rendering import listed, plural
-from ..model.rule import Rule, RuleId
+from ..model.rule import Rule, RuleId, WorkloadSelector
 from ..model.snapshot import Snapshot, Unreadable
 from ..rules.members import resolve
 from ..rules.ownership import OwnedRule
 from ..rules.ownership_index import OwnershipIndex
 from ..rules.stored_rules import Coverage, StoredRules, stored_options
+from ..view.selection import WorkloadLookup
 from ..view.view import view_of
 from .members import new_members
 from .policy import MUTATES_SINCE, is_changed
@@ -103,11 +104,6 @@ def _lacks_lists(cluster: Snapshot, policy: AdmissionPolicy) -> bool:
     return any(gap.namespace in ("", policy.namespace) for gap in cluster.unreadable)
 
 
-def _members(rule: Rule, cluster: Snapshot) -> t.Iterable[Ref]:
-    """The workloads that the rule chooses and that exist."""
-    return (x.ref for x in resolve(rule, view_of(cluster), []).members.workloads)
-
-
 def _limits(binding: AdmissionPolicy) -> t.Iterator[str]:
     """Why the policy does not hold by a binding for all that it is about. That of a mutating policy has no actions."""
     if not binding.spec.keys() <= {"policyName", "validationActions"}:
@@ -146,7 +142,9 @@ def _of_no_rule(
     of its set that workloads have."""
     if _lacks_lists(cluster, policy):
         return None
-    members = [str(ref) for rule in rules for ref in _members(rule, cluster)]
+    members = [
+        str(x.ref) for rule in rules for x in resolve(rule, view_of(cluster), []).members.workloads
+    ]
     if policy.namespace not in cluster.namespaces_by_name:
         seen = (
             f"There is no namespace {policy.namespace}, and a new one of this name would get them"
@@ -212,8 +210,8 @@ def _not_written(
     lacking = {
         (rule.id, ref)
         for rule in rules
-        if rule.enabled
-        for ref in _members(rule, cluster)
+        for selector in (rule.workloads if rule.enabled else ())
+        for ref in _chosen(selector, cluster)
         if ref in subjects and lacks(lint_input.by_ref[ref], str(rule.id))
     }
     if lacking:
@@ -231,3 +229,10 @@ def _not_written(
             rule_id.name,
             named=(),
         )
+
+
+def _chosen(selector: WorkloadSelector, cluster: Snapshot) -> t.Iterable[Ref]:
+    """The workloads that names or labels choose. Those with names may not exist, or their list may lack."""
+    if selector.labels is None:
+        return (Ref(selector.kind, selector.namespace, name) for name in selector.names)
+    return WorkloadLookup(view_of(cluster), []).select(selector, "")

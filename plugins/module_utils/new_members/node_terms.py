@@ -50,9 +50,7 @@ def refusals(locations: Locations, refuses_empty: str) -> t.Iterator[str]:
 def created(locations: Locations) -> dict[str, str]:
     """The pointers in `created` of lists that are added to each term that has none, with the conditions."""
     return {
-        f"{NODE_TERMS}/#/{IN_NODE_TERM[x]}": cel.all_of(
-            are_wanted([x]), _any_term(f"{_list(x)} == null")
-        )
+        f"{NODE_TERMS}/#/{IN_NODE_TERM[x]}": cel.all_of(are_wanted([x]), _a_term_lacks(x))
         for x in _inside(locations)
     }
 
@@ -86,12 +84,16 @@ def _any_term(*conditions: str) -> str:
     return f"{list_at(NODE_TERMS)}.exists(term, {cel.all_of(_has_entries(), *conditions)})"
 
 
+def _a_term_lacks(location: TermLocation) -> str:
+    """Whether a term with entries has no list for those of this location."""
+    return _any_term(f"{_list(location)} == null")
+
+
 def _needs_digest(location: TermLocation) -> str:
     """One term lacks the list, and that of another is empty: the annotation would have to tell them apart by a digest,
     which CEL cannot make."""
-    lacks = _any_term(f"{_list(location)} == null")
     is_empty = f"{_list(location)} != null && size({_list(location)}) == 0"
-    return cel.all_of(are_wanted([location]), lacks, _any_term(is_empty))
+    return cel.all_of(are_wanted([location]), _a_term_lacks(location), _any_term(is_empty))
 
 
 def _if_wanted(location: TermLocation, value: str, otherwise: str = "optional.none()") -> str:

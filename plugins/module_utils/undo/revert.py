@@ -209,7 +209,7 @@ def restore(workload: Workload, record: UndoRecord, known: KnownBy) -> Merged:
 
 
 def _placement_before(present: JSON, record: UndoRecord, created: t.Collection[str]) -> JSON:
-    """The parts of the template before the change, which has `created` maps in them."""
+    """The parts of the template before the change. `created` are pointers to maps and lists that it has added."""
     parts = copy.deepcopy(present)
     for name in record.written.fields:
         parts["spec"].pop(name, None)
@@ -227,14 +227,14 @@ def _placement_before(present: JSON, record: UndoRecord, created: t.Collection[s
 
 
 def _updated(ownership: Ownership, owned: Ownership, record: UndoRecord) -> set[RuleId]:
-    """The rules that the workload keeps, and has in another way."""
+    """The rules that the workload keeps, and whose terms or options change: those of the rule set where only terms of
+    others come back."""
     same = ownership.rules.keys() & owned.rules.keys()
     if ownership.uid != owned.uid:
         return same
-    updated = {rule for rule in same if ownership.rules[rule] != owned.rules[rule]}
     if ownership.rules == owned.rules:  # similar terms of others come back
         return {x for x in same if f"{x.namespace}/{x.rule_set}" == record.change.rule_set}
-    return updated
+    return {rule for rule in same if ownership.rules[rule] != owned.rules[rule]}
 
 
 def _ownership(workload: Workload) -> Ownership:
