@@ -244,12 +244,12 @@ class _WrittenTemplates:
 
     def _roll(self, pod: Pod, workload: Workload) -> None:
         created = self._next_revision(pod, workload)
+        self.replaced[pod_key(created)] = pod, "surge"
         if workload.rollout_room.stops_first:
             self._put_in_place(pod, created)
-            self.replaced[pod_key(created)] = pod, "recreate"
+            self._ending += [pod] if pod.node_name else []
         else:
             self._pods.append(created)
-            self.replaced[pod_key(created)] = pod, "surge"
 
     def _put_in_place(self, old: Pod, new: Pod) -> None:
         place = next(n for n, pod in enumerate(self._pods) if pod is old)

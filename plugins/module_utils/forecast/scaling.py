@@ -43,7 +43,9 @@ def scaled(snapshot: Snapshot, scale: Scale, replaced: Replaced) -> Snapshot:
     """The snapshot with so many instances of the workload; new ones have no node yet. A pod that a rollout creates
     beside the one that it replaces is none more, and is not created if that one ends."""
     old = snapshot.workloads_by_ref[scale.workload]
-    beside = {key: pod for key, (pod, reason) in replaced.items() if pod and reason == "surge"}
+    beside: dict[str, Pod] = {}
+    if not old.rollout_room.stops_first:
+        beside = {key: pod for key, (pod, reason) in replaced.items() if pod and reason == "surge"}
     running, new = list[Instance](), list[Instance]()
     for instance in view_of(snapshot).instances_of(scale.workload):
         is_new = instance.pod is not None and pod_key(instance.pod) in beside

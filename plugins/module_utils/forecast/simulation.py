@@ -17,13 +17,14 @@ from __future__ import annotations
 
 import contextlib
 import typing as t
+from collections import Counter
 from dataclasses import dataclass, replace
 from functools import cached_property
 
 from ..kinds.kind import RolloutRoom
 from ..kinds.registry import kind_of
 from ..kubevirt.instances import replaced_once_gone
-from ..model.objects import Pod, Ref
+from ..model.objects import Owner, Pod, Ref
 from ..model.snapshot import Vmi
 from ..scheduler.framework import PodInfo, pod_key
 from ..scheduler.index import Index
@@ -111,7 +112,8 @@ class TerminatingPod:
 
     `successor` is the number of the pending pod that comes after it. That pod is created when this one
     terminates, or, if `late`, in the last phase. `is_source`: the successor exists from the start, as
-    the target of a live migration, and this pod goes when the successor has a node.
+    the target of a live migration, and this pod goes when the successor has a node. `counted`: it still
+    runs in its first phase; others may terminate in it.
     """
 
     key: str
@@ -120,10 +122,15 @@ class TerminatingPod:
     successor: int | None = None
     late: bool = False
     is_source: bool = False
+    counted: bool = False
 
     @property
     def last(self) -> int:
         return len(self.phases) - 1
+
+    @property
+    def owner(self) -> Owner | None:
+        return self.phases[0].owner if self.phases[0] is not None else None
 
     def successor_exists(self, phase: int) -> bool:
         """Whether the successor has been created when this much is left of the pod."""
@@ -163,7 +170,7 @@ class TermIndex:
         if len(phases) == 1:
             return None
         late = successor is not None and replaced_once_gone(pod)
-        return TerminatingPod(key, pod.node_name, tuple(phases), successor, late)
+        return TerminatingPod(key, pod.node_name, tuple(phases), successor, late, counted=counted)
 
     def source(self, key: str, successor: int) -> TerminatingPod | None:
         """A pod that goes when its successor is placed, None where no term selects it. The source of a
@@ -174,7 +181,8 @@ class TermIndex:
             return None
         lingers = counted and near and not pod.vmi_uid
         between = (replace(pod, terminating=True),) if lingers else ()
-        return TerminatingPod(key, node, (pod, *between, None), successor, is_source=True)
+        phases = (pod, *between, None)
+        return TerminatingPod(key, node, phases, successor, is_source=True, counted=counted)
 
     def selects(self, pod: Pod) -> bool:
         """Whether affinity is to a pod, or a spread constraint counts it somewhere."""
@@ -217,6 +225,54 @@ class _Placed:
     source_node: str
 
 
+class _RolloutRooms:
+    """Does a controller create one more pod of its rollout now? Old pods that stand take the room of new ones
+    (kubernetes pkg/controller/deployment, rolling.go and recreate.go, 1.36): those that leave one by one, known by
+    their number among `terminating`, and those that wait and end once they have run, by theirs in `pending`."""
+
+    def __init__(
+        self, pending: t.Sequence[PendingPod], terminating: t.Sequence[TerminatingPod]
+    ) -> None:
+        new = [(x, old) for x in pending if x.room is not None and (old := x.replaces) is not None]
+        by_old = {pod_key(old): x for x, old in new}
+        by_owner: dict[Owner | None, PendingPod] = {old.owner: x for x, old in new if old.owner}
+        self._terminating = terminating
+        self._leaving = {
+            m: found
+            for m, pod in enumerate(terminating)
+            if (found := by_old.get(pod.key) or (pod.successor is None and by_owner.get(pod.owner)))
+        }
+        self._waiting = {
+            n: by_old[key] for n, x in enumerate(pending) if (key := pod_key(x.pod)) in by_old
+        }
+        self._taken: Counter[Ref | None] = Counter()
+        self._taking: set[int] = set()
+
+    def leave(self, m: int, phase: int, *, successor_waits: bool) -> None:
+        """A terminating pod is in this phase. The source of a pod without a node takes the room that this one needs."""
+        if m not in self._leaving:
+            return
+        new, pod = self._leaving[m], self._terminating[m]
+        takes = pod.counted and phase == 0 and not (pod.is_source and successor_waits)
+        if new.room is not None and new.room.stops_first:
+            takes = phase < pod.last
+        self._taken[new.workload] += takes - (m in self._taking)
+        (self._taking.add if takes else self._taking.discard)(m)
+
+    def place(self, number: int, by: int = 1) -> None:
+        """A pending pod has a node, or (`by` -1) none any more."""
+        if number in self._waiting:
+            self._taken[self._waiting[number].workload] += by
+
+    def is_created(self, pending: PendingPod, missing: int) -> bool:
+        """Whether there is room for a pod. `missing`: so many new pods of its rollout that replace waiting ones have
+        no node."""
+        room, taken = pending.room, self._taken[pending.workload]
+        if room is None or not taken:
+            return True
+        return not room.stops_first and taken < room.surge + room.unavailable + missing
+
+
 class PlacementSimulation:
     """The pending pods of one index. `closed` gives nodes that are lost to a pod though the index does
     not know it: so one index serves many drills. `ended` are pods that end, on their nodes; the index
@@ -250,6 +306,7 @@ class PlacementSimulation:
         )
         """Affinity is to pods that leave before their successors are placed: while they terminate they
         open nodes that no sequence shows."""
+        self._rooms = _RolloutRooms(self.pending, self.terminating)
         self._ended_present = False
         self._done: list[_Placed | int] = []
 
@@ -283,16 +340,17 @@ class PlacementSimulation:
         if m is not None and not self.terminating[m].successor_exists(self._phase[m]):
             return 0
         pending = self.pending[number]
-        if pending.reason in ROLLOUT and self._lacks_pods(pending):
-            return 0
-        return self.feasible_nodes(number)
+        return self.feasible_nodes(number) if self._is_created(pending) else 0
 
-    def _lacks_pods(self, pending: PendingPod) -> bool:
-        """Whether so many new pods wait that replace waiting ones that a controller ends no running pod,
-        whichever new pod has a node: as many as may be unavailable, or one where none may."""
+    def _is_created(self, pending: PendingPod) -> bool:
+        """Whether a controller may have created a pod of its rollout. It ends no running pod, whichever new pod
+        has a node, while so many wait that replace waiting ones: as many as may be unavailable, or one where none
+        may. And it needs room for one more."""
         first = (self.pending[number] for number in self._replaces_waiting & self.waiting)
         missing = sum(1 for other in first if other.workload == pending.workload)
-        return missing >= max(1, pending.room.unavailable if pending.room else 0)
+        most = max(1, pending.room.unavailable if pending.room else 0)
+        ends_none = pending.reason in ROLLOUT and missing >= most
+        return not ends_none and self._rooms.is_created(pending, missing)
 
     def feasible_nodes(self, number: int) -> NodeSet:
         """The nodes that the filters leave to a pending pod now, whether or not it exists."""
@@ -355,6 +413,7 @@ class PlacementSimulation:
             source = self.index.remove(key)
         self.index.place(pending.pod, node)
         self.waiting.discard(number)
+        self._count_room(number, 1)
         self._done.append(_Placed(number, node, source, source_node))
 
     def advance(self, m: int) -> None:
@@ -372,6 +431,7 @@ class PlacementSimulation:
         if last.source is not None:
             self.index.place(last.source, last.source_node)
         self.waiting.add(last.number)
+        self._count_room(last.number, -1)
 
     def revert_all(self) -> None:
         while self._done:
@@ -425,6 +485,14 @@ class PlacementSimulation:
         if left is not None:
             self.index.place(left, terminating.node)
         self._phase[m] = phase
+        self._rooms.leave(m, phase, successor_waits=terminating.successor in self.waiting)
+
+    def _count_room(self, number: int, placed: int) -> None:
+        """Count the old pods that take room, after a pending pod got a node (`placed` 1) or lost it (-1)."""
+        self._rooms.place(number, placed)
+        m = self._predecessor.get(number)
+        if m is not None and self._ended_present:
+            self._rooms.leave(m, self._phase[m], successor_waits=placed < 0)
 
     def _kind_of(self, number: int) -> t.Hashable:
         pending, m = self.pending[number], self._predecessor.get(number)

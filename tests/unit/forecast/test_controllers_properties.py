@@ -133,6 +133,11 @@ def assert_not_contradicted(made: Cluster, game: Controlled, **change: t.Any) ->
 
 @thorough
 @example(seed=88578088)  # a pod that waits takes the room of an old one, or not
+@example(
+    seed=1000514
+)  # a pod that waits may be placed beside an old one of Recreate, and new ones near it
+@example(seed=1003928)  # with maxSurge 1 the second new pod comes once an old one has gone
+@example(seed=2003864)  # with Recreate an old pod that is one too many ends before new ones, too
 @given(seed=st.integers(0, 10**9))
 def test_no_order_contradicts_a_forecast_of_a_rollout(seed: int) -> None:
     made, chance = random_cluster(seed)
@@ -145,6 +150,8 @@ def test_no_order_contradicts_a_forecast_of_a_rollout(seed: int) -> None:
 
 
 @thorough
+@example(seed=2000079)  # an old pod that is one too many ends before the new one, with maxSurge 0
+@example(seed=4542608)  # an old pod that waits gets a node, and takes the room of a new one
 @example(seed=1015)  # the old pod of one ends and leaves its CPU to the other
 @example(seed=2148)  # the old pod of one ends and leaves its share of a quota to the other
 @example(
