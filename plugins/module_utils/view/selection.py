@@ -16,7 +16,7 @@ from ..kinds.registry import DEFAULT_KIND, KINDS, RULE_KINDS
 from ..model.findings import InputError, InvalidInput
 from ..model.input import InputReader, left_out, nearest, shown
 from ..model.json_pointer import JSON
-from ..model.objects import Ref
+from ..model.objects import Ref, is_object_name
 from ..model.obstacle import NOT_FOUND, Obstacle
 from ..model.rule import PodSelector, WorkloadSelector
 from ..model.snapshot import Snapshot
@@ -311,6 +311,8 @@ class WorkloadLookup:
         hint = nearest(name, names)
         if other_kinds:
             hint = f"; there is a {' and a '.join(sorted(other_kinds))} of that name, set kind"
+        elif not is_object_name(name):
+            hint = f"{hint or '.'} No object can have this name. To choose several, use labels"
         elif self._advice:
             hint = f"{hint or '.'} {self._advice}"
         return f"there is no {kind} {name!r} in namespace {namespace!r}{hint}"

@@ -457,6 +457,7 @@ def test_order_of_names_is_no_change_of_terms_that_list_them() -> None:
 
 WEB = {"labels": {"tier": "web"}}
 DEPLOYMENTS = {"name": "x", "keep_apart": ZONE, "workloads": [{"kind": "Deployment", **WEB}]}
+IMPOSSIBLE = "did you mean 'a1'? No object can have this name. To choose several, use labels"
 NEITHER = "new_members is not policy. Set it to policy, or take them out of the rule."
 
 
@@ -475,6 +476,11 @@ NEITHER = "new_members is not policy. Set it to policy, or take them out of the 
             {"name": "one", "keep_apart": ZONE, "workloads": ["a", WEB]},
             "policy",
             ["did you mean 'a1'?", "names, selectors or number", "by the same labels"],
+        ),
+        (
+            {**ONE, "workloads": ["a*", "A1"]},
+            "policy",
+            ["there is no VirtualMachine 'a*'", "no VirtualMachine 'A1'", *2 * [IMPOSSIBLE]],
         ),
     ],
 )
