@@ -15,6 +15,7 @@ from ..kubevirt.evacuation import evacuation_findings
 from ..kubevirt.live_update import LIVE_UPDATE, SPREAD_FIELD, rollout_strategy
 from ..kubevirt.moving import chooses_target, lagging_fields, why_never_migrated
 from ..model.findings import Finding
+from ..model.kinds import UNDO
 from ..model.objects import Placement, PodTerm, Ref, Requirement
 from ..model.placement_manifests import CREATED_BY
 from ..model.rendering import listed, value_text
@@ -289,7 +290,11 @@ def workload_findings(lint_input: LintInput) -> t.Iterator[Finding]:
                 named=(),
             )
         carrying = subject.workload if subject.declared.rules else None
-        if carrying is not None and (manager := managed_by(carrying)):
+        if (
+            carrying is not None
+            and _is_written_by_task(carrying)
+            and (manager := managed_by(carrying))
+        ):
             yield subject.finding(
                 None,
                 "externally_managed",
@@ -444,6 +449,12 @@ def too_many_terms(ref: Ref, placement: Placement) -> t.Iterator[Finding]:
             (ref,),
             named=(),
         )
+
+
+def _is_written_by_task(workload: Workload) -> bool:
+    """Whether a task wrote the rules, or a controller, as to the VMs of a pool: what comes with the object itself, from
+    a policy or its source, has no undo record, and no tool reverts it."""
+    return workload.owner is not None or UNDO in workload.annotations
 
 
 def _damaged_undo_record(workload: Workload | None) -> str:

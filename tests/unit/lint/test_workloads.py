@@ -8,6 +8,7 @@ import typing as t
 
 import pytest
 
+from ansible_collections.virt.placement.plugins.module_utils.model.kinds import UNDO
 from ansible_collections.virt.placement.plugins.module_utils.model.snapshot import Platform
 from ansible_collections.virt.placement.plugins.module_utils.repository.documents import Document
 from ansible_collections.virt.placement.plugins.module_utils.repository.manifests import (
@@ -60,6 +61,17 @@ def test_rules_on_an_externally_managed_object(where: str, key: str) -> None:
     for found in (online(cluster), offline(cluster)):
         assert set(found) == {"externally_managed"}
         assert key in found["externally_managed"].why
+
+
+def test_rules_that_came_with_an_externally_managed_object_stay() -> None:
+    cluster = Cluster()
+    ref = cluster.vm("db")
+    cluster.write(ref, "in-a", IN_A)
+    metadata = cluster.workloads[ref]["metadata"]
+    metadata["labels"] = {"argocd.argoproj.io/instance": "shop"}
+    del metadata["annotations"][UNDO]  # a policy wrote them at its creation, or its source has them
+
+    assert online(cluster) == offline(cluster) == {}
 
 
 def test_externally_managed_object_without_rules_has_no_finding() -> None:
