@@ -15,7 +15,8 @@ that begin anew and an archive that a Python of its own unpacks, is what tests w
 - test_oldest_core.py: forks are for the ansible-core of this environment alone;
 - test_modules_in_process.py, which compares both ways.
 
-Other tests of signals, and of what is printed meanwhile, have an `own_process` and modules in forks.
+Other tests of signals, of what is printed meanwhile, and of a second run whose sets have another order, have an
+`own_process` and modules in forks; so have the commands of pages (tests/page_commands.py).
 
 The bench, the other tests/faults and most plays of tests/unit have it, too, and so has `make demo`.
 """
@@ -246,8 +247,8 @@ def plays_in_forks(_warm_program: Path) -> t.Iterator[None]:
 
 @pytest.fixture
 def own_process(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each ansible-playbook begins anew, and has forks for tasks and modules: for a test of signals, or of what is
-    printed meanwhile."""
+    """Each ansible-playbook begins anew, and has forks for tasks and modules: for a test of signals, of what is printed
+    meanwhile, or of the order of sets."""
     for name, value in FORKS.items():
         monkeypatch.setenv(name, value)
     monkeypatch.setenv("PATH", str(BIN), prepend=os.pathsep)

@@ -142,6 +142,9 @@ def _after_maintenance(record: JobRecord, states: t.Mapping[str, str]) -> t.Iter
     drained = [name for name, state in states.items() if state == "drained"]
     waiting = [name for name, state in states.items() if state == "not_begun"]
     failing = bool(record.failures or record.open)
+    found = record.maintenance.get("found", {})
+    stays = has_entry(record.last("return_home"), "skipped", OUTSIDE_OF_WINDOW)
+    opens = _next_window(record) if stays or "closed" in found.values() else ""
     if failing and not record.check_mode:
         yield from _after_failure(record, states)
     elif (
@@ -152,16 +155,11 @@ def _after_maintenance(record: JobRecord, states: t.Mapping[str, str]) -> t.Iter
     ):
         yield f"to do exactly this: {LAUNCH}"
     elif record.check_mode:
-        closed = "closed" in record.maintenance.get("found", {}).values()
-        launch = [f"{LAUNCH}{_next_window(record) if closed else ''}"]
-        yield from again(record) if failing else launch
+        yield from again(record) if failing else [f"{LAUNCH}{opens}"]
     elif waiting:
         yield f"launch the same job again for {listed(waiting, 12)}{_next_window(record)}"
-    elif has_entry(record.last("return_home"), "skipped", OUTSIDE_OF_WINDOW):
-        if opens := _next_window(
-            record
-        ):  # empty where this host cannot read it: no launch would help
-            yield f"launch the same job again{opens}, to move VMs home"
+    elif opens:
+        yield f"launch the same job again{opens}: it moves VMs home where a rule asks for it"
     elif drained and options["state"] == "drained":
         work = f"do the work on {listed(drained, 12)}"
         yield f"{work}, then launch the playbook maintenance with {_back(options, drained)}"

@@ -74,7 +74,7 @@ def closing_of(record: JobRecord, seconds: float) -> Closing:
             **parts,
             "done": (*done, *parts["done"]),
             "next_steps": tuple(dict.fromkeys(steps)),
-            "skipped": (*parts["skipped"], *joined(notes, "skipped")),
+            "skipped": tuple(dict.fromkeys((*parts["skipped"], *joined(notes, "skipped")))),
         },
     )
 

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import typing as t
 
+from ansible_collections.virt.placement.plugins.module_utils.model.obstacle import OUTSIDE_OF_WINDOW
 from ansible_collections.virt.placement.plugins.module_utils.model.rendering import (
     Entry,
     outcome,
 )
 from ansible_collections.virt.placement.plugins.plugin_utils.ansible_internals import statistics
-from ansible_collections.virt.placement.plugins.plugin_utils.closing import reason_of
+from ansible_collections.virt.placement.plugins.plugin_utils.closing import has_entry, reason_of
 from ansible_collections.virt.placement.plugins.plugin_utils.job import (
     Job,
     JobFailed,
@@ -370,7 +371,9 @@ def finish(job: Job) -> Result:
     away = _unique(entry for node in _of_this_job(job) for entry in node["moved_away"])
     if job.check_mode:
         away = _unique([*away, *_moved(job)])
-    if returns_home(job) and job.check_mode and options["return_home"] == "moved" and away:
+    stays = has_entry(job.record.last("return_home"), "skipped", OUTSIDE_OF_WINDOW)
+    shown = job.check_mode and options["return_home"] == "moved" and not stays
+    if returns_home(job) and shown and away:
         names = ", ".join(f"{entry['namespace']}/{entry['name']}" for entry in away)
         job.show([f"These would be moved if they violate a rule or miss a preference: {names}"])
     if returns_home(job) and known["begun"] and not job.check_mode:

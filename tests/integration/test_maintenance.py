@@ -402,6 +402,7 @@ def test_moved_vm_that_violates_a_rule_fails_the_job_at_its_end(
     assert places(stage) == VMS
 
 
+@pytest.mark.usefixtures("own_process")
 def test_enter_and_exit_maintenance_mode(stage: Stage) -> None:
     selected = {
         "placement_maintenance_topology": {"zone": "zone1"},

@@ -53,6 +53,7 @@ def test_progress_is_printed_while_it_happens(shop: Shop, job: Job) -> None:
     assert "changed=1" in output
 
 
+@pytest.mark.usefixtures("own_process")
 def test_the_second_run_moves_and_writes_nothing(shop: Shop, job: Job) -> None:
     pair_on_one_node(shop)
     assert job.run()[0] == 0

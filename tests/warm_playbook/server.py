@@ -4,8 +4,8 @@
 
 A fork has what Ansible has loaded for a play with one task, and besides is what a new ansible-playbook is: streams,
 folder, environment, settings, log, callbacks and temporary files are its own. The paths of collections and of other
-plugins, and the configuration file, are those of this process. A fork whose client has ended is killed. The server ends
-with its standard input, and its forks with it."""
+plugins, the configuration file, colors, and the order of sets are those of this process, and SIGINT ends a fork at
+once. A fork whose client has ended is killed. The server ends with its standard input, and its forks with it."""
 
 from __future__ import annotations
 
@@ -22,6 +22,7 @@ import signal
 import socket
 import sys
 import tempfile
+import time
 import traceback
 import typing as t
 from pathlib import Path
@@ -104,7 +105,7 @@ def begin(listener: socket.socket) -> Play | None:
     if child == 0:
         listener.close()
         client.close()
-        serve(json.loads(request), streams)
+        serve(request, streams)
     for stream in streams:
         os.close(stream)
     if child is None:
@@ -133,10 +134,11 @@ def run(arguments: list[str]) -> int:
     return 0
 
 
-def serve(request: dict[str, t.Any], streams: list[int]) -> t.NoReturn:
+def serve(asked: str, streams: list[int]) -> t.NoReturn:
     """In the fork: become a new ansible-playbook, and end with its exit code."""
     code = 120
     try:
+        request = json.loads(asked)
         os.setsid()
         signal.signal(signal.SIGINT, signal.SIG_DFL)
         atexit._clear()
@@ -174,6 +176,7 @@ def read_environment(environment: dict[str, str]) -> None:
     assert "ANSIBLE_CONFIG" not in changed and not Path("ansible.cfg").exists()
     os.environ.clear()
     os.environ.update(environment)
+    time.tzset()
     tempfile.tempdir = None
     definitions = constants.config.get_configuration_definitions()
     for setting, definition in definitions.items():

@@ -130,12 +130,12 @@ _PREFIXES: t.Final = {
 
 
 class _PodSearch(t.NamedTuple):
-    """The search for nodes of the pods that need one. `proven` is its own decision, `decision` the one that is left of
-    it with the rules of running VMs and with old pods; `of_rules` says why these rules leave less. `doubts` are about
-    pods that the search cannot place as the scheduler may."""
+    """The search for nodes of the pods that need one. `search_decision` is its own decision, `decision` the one that is
+    left of it with the rules of running VMs and with old pods; `of_rules` says why these rules leave less. `doubts` are
+    about pods that the search cannot place as the scheduler may."""
 
     simulation: PlacementSimulation
-    proven: Decision
+    search_decision: Decision
     decision: Decision
     of_rules: str
     doubts: tuple[Doubt, ...]
@@ -155,7 +155,7 @@ class _Forecaster:
         self.pending = competing_pods(self._simulation())
 
     def forecast(self) -> Forecast:
-        """The forecast without its answer, and the evidence for it."""
+        """The forecast, with the evidence for its answer."""
         search = self._search()
         of_running_vms = self.changed.evaluate(self.pending)
         decision, reasons = search.decision, self._reasons(search)
@@ -178,10 +178,9 @@ class _Forecaster:
         answer = conclude(*evidence).answer
         reasons += self._why_no_better(answer, search, decision, of_running_vms)
         reasons += self._why_staying()
-        result = self._instances(search, decision, certain=not external)
+        result = self._instances(answer, search, decision, certain=not external)
         return replace(
             result,
-            answer=answer,
             evidence=tuple(evidence),
             reasons=tuple(reasons),
             deadlock=result.deadlock or of_running_vms.deadlock,
@@ -191,26 +190,28 @@ class _Forecaster:
         simulation = self._simulation()
         affine = affinity_doubts(simulation)
         options = SearchOptions((*affine, *self._rollout_doubts()))
-        proven = evaluate(simulation, options)
-        decision, of_rules = self._with_rules(proven, simulation, options)
+        search_decision = evaluate(simulation, options)
+        decision, of_rules = self._with_rules(search_decision, simulation, options)
         replaced = replaced_doubts(simulation, self.change.touched)
         if decision.evidence.never == ("every_choice",):  # a search places none beside old pods
             replaced = tuple(replace(doubt, forbids=NO_CERTAINTY) for doubt in replaced)
         decision = decision.doubted(*replaced) if replaced else decision
-        return _PodSearch(simulation, proven, decision, of_rules, (*affine, *replaced))
+        return _PodSearch(simulation, search_decision, decision, of_rules, (*affine, *replaced))
 
-    def _instances(self, search: _PodSearch, decision: Decision, *, certain: bool) -> Forecast:
-        """What becomes of the instances, without the answer. `certain`: no other controller may move instances off a
-        lost node, which would open other nodes to VMs that cannot be live-migrated."""
+    def _instances(
+        self, answer: ForecastResult, search: _PodSearch, decision: Decision, *, certain: bool
+    ) -> Forecast:
+        """The answer, and what becomes of the instances. `certain`: no other controller has to move a VM
+        (eviction strategy External), which would open other nodes to VMs that cannot be live-migrated."""
         simulation = search.simulation
         unplaced, unplaced_on_node = self._unplaced(simulation, decision)
         not_migratable = list(self.changed.not_migratable(self.pending))
         if not certain:
             not_migratable = [replace(instance, certain=False) for instance in not_migratable]
         migrating = {n for n, x in enumerate(self.pending) if x.reason == "migrate" and x.required}
-        explained, proven = self._named(search.proven)
+        explained, proven = self._named(search.search_decision)
         return Forecast(
-            ForecastResult.UNKNOWN,
+            answer,
             pending=tuple(unplaced),
             not_migratable=(*self._blocked(), *unplaced_on_node, *not_migratable),
             moves=(*self.plan.moves, *self._moves(simulation, decision.best)),
@@ -385,8 +386,8 @@ class _Forecaster:
     def _reasons(self, search: _PodSearch) -> list[str]:
         """What the search proved, and why its decision claims less."""
         of_rules = search.of_rules
-        proof = self._proof_of_search(search.simulation, search.proven)
-        if search.proven.answer is ForecastResult.IMPOSSIBLE and of_rules:
+        proof = self._proof_of_search(search.simulation, search.search_decision)
+        if search.search_decision.answer is ForecastResult.IMPOSSIBLE and of_rules:
             proof = [f"unless other VMs move: {text}" for text in proof]
         elif search.decision.answer is ForecastResult.UNKNOWN and of_rules:
             proof = [

@@ -232,7 +232,7 @@ def _not_written(
 
 
 def _chosen(selector: WorkloadSelector, cluster: Snapshot) -> t.Iterable[Ref]:
-    """The workloads that names or labels choose. Those with names may not exist, or their list may lack."""
+    """The workloads that names or labels choose. Those with names may not exist, or could not be read."""
     if selector.labels is None:
         return (Ref(selector.kind, selector.namespace, name) for name in selector.names)
     return WorkloadLookup(view_of(cluster), []).select(selector, "")

@@ -269,7 +269,10 @@ def test_vms_of_serviced_nodes_return_home_in_the_window_alone(
     assert ("rollout of-w1" in play.calls) == window_open
     skipped, following = (published(play)[part] for part in ("skipped", "next"))
     assert any("no VM is moved home now: outside of" in x for x in skipped) != window_open
-    assert any(x.endswith(", to move VMs home") for x in following) != window_open
+    assert (
+        any(x.endswith(": it moves VMs home where a rule asks for it") for x in following)
+        != window_open
+    )
     assert any("in the window, which opens next on" in x for x in following) != window_open
 
 
@@ -277,16 +280,17 @@ def test_vms_of_serviced_nodes_return_home_in_the_window_alone(
 def test_block_of_many_nodes_says_that_no_vm_is_moved_home_outside_of_the_window(
     folder: Folder, night: dict[str, t.Any], check: bool
 ) -> None:
-    """Check mode has one next step, which names the window or none."""
     nodes = [done(f"w{number}", "a") for number in range(20)]
     play = maintained(folder, nodes, night, window_open=False, check=check)
     assert not play.failed, play.output
-    block = play.output.rpartition("Maintenance: ")[2]
-    assert "no VM is moved home now: outside of the window from" in block
-    assert ("to move VMs home" in block) != check
+    block = play.output.partition("] Maintenance: ")[2].partition("\nok: ")[0]
+    assert block.count("no VM is moved home now: outside of the window from") == 1
+    assert block.count("in the window, which opens next on") == 1
+    assert ("it moves VMs home where" in block) != check
+    assert "These would be moved" not in play.output
 
 
-def test_closed_window_is_not_told_where_no_vm_is_away(
+def test_closed_window_is_not_told_where_the_maintenance_has_moved_no_vm(
     folder: Folder, night: dict[str, t.Any]
 ) -> None:
     stayed = {**done("w1", "a"), "moved_away": []}
