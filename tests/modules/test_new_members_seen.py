@@ -232,3 +232,26 @@ def test_clone_and_restored_vm_are_copies_and_others_have_their_rule(seen: Seen)
     ]
     made = seen.task.get(VM, "new")
     assert '"uid":"name:new"' in made["metadata"]["annotations"][RULES]
+
+
+def test_vm_of_argo_cd_has_a_finding_once_a_task_has_changed_its_rule(seen: Seen) -> None:
+    """Nothing reverts what a policy wrote at the creation. docs/new-members.md says how a later change reaches it."""
+    seen.write(*seen.manifests())
+    path = seen.task.api.path(VM, seen.namespace, "argo")
+    manifest = seen.vm("argo", annotations={"argocd.argoproj.io/tracking-id": "shop:VM/argo"})
+    apply = {"fieldManager": "argocd-controller", "force": "true"}
+
+    def sync() -> set[str]:
+        kind = "application/apply-patch+yaml"
+        seen.task.api.request("PATCH", path, manifest, query=apply, content_type=kind)
+        of_vm = f"{VM} {seen.namespace}/argo"
+        return {x["name"] for x in seen.verify()["findings"] if of_vm in x["objects"]}
+
+    assert not {"externally_managed", "rule_not_on_new_member"} & sync()
+    changed = {**RULE, "run_on": {ZONE: "zone2"}}
+    refused = seen.task(changed, new_members="policy")
+    assert [x["name"] for x in refused["findings"]] == ["externally_managed"]
+    allowed = {**changed, "allow_findings": ["externally_managed"]}
+    assert "failed" not in seen.task(allowed, new_members="policy")
+    assert "externally_managed" in sync()
+    assert "zone2" in str(seen.task.get(VM, "argo")["spec"]["template"])
