@@ -335,7 +335,8 @@ notes:
   - Numbers and booleans in O(rules) may be text. Text that YAML reads as another type has to be quoted.
   - Rules for a C(DaemonSet) or C(Pod) are refused. So are those for a C(VirtualMachinePool) with an empty selector,
     with a VM that another object owns, too, or with the update strategy C(unmanaged).
-  - A rule on a VM of a pool is refused with the finding C(externally_managed). Make it on the pool.
+  - Labels do not choose the VMs of a pool, and a rule that names one is refused with the finding
+    C(externally_managed). Make it on the pool, with O(rules[].workloads[].kind=VirtualMachinePool).
   - The workload's annotations C(placement.virt/rules) and C(placement.virt/undo) record which rule owns which term
     and what was enforced before the last change. O(state=reverted) restores from it.
   - docs/findings.md in the collection lists all findings about rules. C(duplicate_spread), C(label_conflict),

@@ -177,11 +177,16 @@ def _no_matching_workloads(resolved: Resolved, later: Obstacle) -> t.Iterator[Fi
     for reference in rule.workloads:
         if reference.labels is not None and not resolved.members.workloads:
             labels = ",".join(f"{key}={value}" for key, value in sorted(reference.labels.items()))
+            pools = (
+                " VMs of a pool do not count: name its kind."
+                if kind_of(reference.kind).run_strategy
+                else ""
+            )
             yield Finding(
                 NO_MATCHING_WORKLOADS,
                 "error",
                 f"No {reference.kind} has {labels} in its template's labels.",
-                f"Correct the labels: those of the template count, not those of the object. {later}",
+                f"Correct the labels: those of the template count, not those of the object.{pools} {later}",
                 rule=rule.id.name,
             )
 

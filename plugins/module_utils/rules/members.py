@@ -61,7 +61,7 @@ class Resolved:
 
 def resolve(rule: Rule, view: ClusterView, faults: list[InputError], advice: str = "") -> Resolved:
     """The rule with its workloads, in an order that does not depend on how they are named, and its targets; what cannot
-    be found is added to `faults`, with the `advice`."""
+    be found is added to `faults`, with the `advice`. Labels do not choose the VMs of a pool, which get its template."""
     groups = [
         _members(reference, view, f"{rule.where}, workloads[{index}]", faults, advice)
         for index, reference in enumerate(rule.workloads)
@@ -71,7 +71,12 @@ def resolve(rule: Rule, view: ClusterView, faults: list[InputError], advice: str
         for where, named in targets_of(rule)
         for target in _resolved_targets(named, view, f"{rule.where}, {where}", faults, advice)
     ]
-    workloads = {workload.ref: workload for group in groups for workload in group.workloads}
+    workloads = {
+        workload.ref: workload
+        for group in groups
+        for workload in group.workloads
+        if group.labels is None or workload.pool is None
+    }
     labels = groups[0].labels if groups else None
     if any(group.labels != labels for group in groups):
         labels = None  # those that choose all of them

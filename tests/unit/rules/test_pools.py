@@ -291,6 +291,32 @@ def test_pool_that_brings_nothing_to_its_vms_is_refused() -> None:
     assert "has the update strategy unmanaged" in refusal(pool(updateStrategy={"unmanaged": {}}))
 
 
+def chosen_by_labels(*kinds: str) -> JSON:
+    labels = {"kubevirt.io/vmpool": "web"}
+    choices = [{"kind": kind, "labels": labels} for kind in kinds]
+    return {"name": "r", "workloads": choices, "avoid": {"zone": "a"}}
+
+
+def test_labels_do_not_choose_the_vms_of_a_pool() -> None:
+    """A policy of new members leaves them out, too. The rule that chose them was refused, whatever else it chose."""
+    found = pool()
+    vm, run = member(found)
+    alone = workload(objects.virtual_machine("own", "shop", labels={"kubevirt.io/vmpool": "web"}))
+    made = planned(found, vm, alone, run=[run], rule=chosen_by_labels("VirtualMachine"))
+    assert [write.target.name for write in made.writes] == ["own"]
+    both = chosen_by_labels("VirtualMachine", "VirtualMachinePool")
+    made = planned(found, vm, alone, run=[run], rule=both, workload_rollout="allow")
+    assert sorted(write.target.name for write in made.writes) == ["own", "web"]
+
+
+def test_labels_that_only_vms_of_a_pool_have_are_refused_with_what_to_name() -> None:
+    found = pool()
+    vm, run = member(found)
+    (finding,) = planned(found, vm, run=[run], rule=chosen_by_labels("VirtualMachine")).refused
+    assert finding.name == "no_matching_workloads"
+    assert "VMs of a pool do not count: name its kind." in finding.advice
+
+
 def test_rule_on_a_vm_of_a_pool_names_the_pool() -> None:
     found = pool()
     vm, run = member(found)
