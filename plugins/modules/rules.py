@@ -336,7 +336,7 @@ notes:
   - Rules for a C(DaemonSet) or C(Pod) are refused. So are those for a C(VirtualMachinePool) with an empty selector,
     with a VM that another object owns, too, or with the update strategy C(unmanaged).
   - Labels do not choose the VMs of a pool, and a rule that names one is refused with the finding
-    C(externally_managed). Make it on the pool, with O(rules[].workloads[].kind=VirtualMachinePool).
+    C(externally_managed). Make it on the pool (kind C(VirtualMachinePool)).
   - The workload's annotations C(placement.virt/rules) and C(placement.virt/undo) record which rule owns which term
     and what was enforced before the last change. O(state=reverted) restores from it.
   - docs/findings.md in the collection lists all findings about rules. C(duplicate_spread), C(label_conflict),
